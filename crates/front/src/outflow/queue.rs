@@ -1,49 +1,26 @@
 //! What a connection has for its client and the client has not taken yet: it lies in memory, beyond the bounds of that in
 //! a `response_spool`, and is sent in order as the client takes it.
 //!
-//! A client that takes everything at once costs nothing here. One that has to be waited for has a moment in which its
-//! response stays where it is, because most are only busy, and longer when bytes arrive at it fast. After that it is
-//! *behind*: what the worker makes for it is taken out of the worker's way (`relief`). `pace` says how slow it may be.
+//! Nothing here waits: what the client does not take now is held, and `wait` waits until it takes more.
 
-use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::Context;
 
 use howdah_sys::shortage::may_pass_later;
 
 use crate::capacity::Permit;
-use crate::outflow::holding::{Holding, Trouble};
-use crate::outflow::pace::{Pulse, Terms};
+use crate::outflow::holding::Holding;
+use crate::outflow::pace::Pulse;
 use crate::outflow::postponed::{self, Postponed};
 use crate::outflow::reader::Reader;
-use crate::outflow::response_spool::{Progress, ResponseSpool, Taken};
-use crate::repeated::Repeated;
-use crate::timers::{Rest, Timer};
-use crate::transport::{Peer, Socket, Transport};
+use crate::outflow::response_spool::{ResponseSpool, Taken};
+use crate::transport::{Socket, Transport};
 
-/// While files refuse what a worker has, they are asked again after so long.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Output that is out is forgotten beyond so many bytes.
 const FORGET: usize = 64 * 1024;
 /// A buffer above this size is not kept between responses.
 const KEEP_CAPACITY: usize = 4 * 1024;
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// There is something to do.
-    Go,
-    /// The client has been waited for so long that it is behind.
-    Behind,
-    /// It is too slow.
-    Stalled,
-    /// The worker is lost, or the client.
-    Lost,
-    /// It is time to look at the client's pace.
-    Due,
-}
 
 /// What has gone out of one response.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,10 +66,10 @@ pub(crate) struct Outflow {
     /// How the client takes it.
     pub(super) reader: Reader,
     /// Whether it takes note of what it was sent, while nothing waits for it.
-    pulse: Pulse,
+    pub(super) pulse: Pulse,
     /// Bytes of memory that we have of the server's stock.
     pub(super) held: u64,
-    sent: Sent,
+    pub(super) sent: Sent,
     /// Of what is held, responses that wait for the next one.
     postponed: Option<Box<Postponed>>,
 }
@@ -237,24 +214,6 @@ impl Outflow {
         }
         self.caught_up();
         Ok(Some(written - before))
-    }
-
-    /// Sends all that is held. False when the client is gone or too slow.
-    pub(crate) async fn flush(&mut self, timer: &Timer) -> bool {
-        loop {
-            if self.send_held().is_err() {
-                return false;
-            }
-            if !self.holds() {
-                return true;
-            }
-            self.relieve(false);
-            // Few clients are waited for, and every connection has room in memory for what is not in a box.
-            match Box::pin(self.wait(timer, false, |_, _| Poll::Pending)).await {
-                Woken::Go | Woken::Behind => {}
-                Woken::Stalled | Woken::Lost | Woken::Due => return false,
-            }
-        }
     }
 
     /// Bytes held in memory.
@@ -441,166 +400,6 @@ impl Outflow {
             self.done = 0;
         }
     }
-
-    /// Waits until the client takes more, or the spool has got further, or `news` says that there is something else.
-    /// `starving` says that the worker has something for which there is no room.
-    pub(crate) async fn wait(
-        &mut self,
-        timer: &Timer,
-        starving: bool,
-        mut news: impl FnMut(&Transport, &Context<'_>) -> Poll<Woken>,
-    ) -> Woken {
-        let (terms, clock) = (self.holding.terms(), self.holding.clock);
-        let mut due = self.reader.pace.wait(clock.served(), terms);
-        let mut since = clock.now();
-        loop {
-            timer.set(Rest::No, due);
-            let patience = self.patience(starving);
-            let client = poll_fn(|context| {
-                if let Poll::Ready(woken) = news(&self.transport, context) {
-                    return Poll::Ready(woken);
-                }
-                self.poll_client(timer, context)
-            });
-            let woken = match patience {
-                Some(patience) => tokio::time::timeout(patience, client).await.unwrap_or(Woken::Behind),
-                None => client.await,
-            };
-            let now = clock.now();
-            self.reader.waited += now.saturating_sub(std::mem::replace(&mut since, now));
-            match woken {
-                Woken::Due => {
-                    if let Some(end) = self.look(terms) {
-                        return end;
-                    }
-                    due = self.reader.pace.wait(clock.served(), terms);
-                }
-                Woken::Behind if !self.falls_behind(now) => {}
-                woken => return woken,
-            }
-        }
-    }
-
-    /// The client keeps up, and waits for the worker.
-    pub(crate) fn wait_for_nobody(&mut self) {
-        self.reader.pace.rest();
-    }
-
-    /// Whether the client, which waits for the worker as far as can be seen, is gone without a word: of what it was sent nothing arrives.
-    /// It is cut off then. A stream's is its connection's to find out.
-    pub(crate) fn is_deaf(&mut self) -> bool {
-        let (terms, now) = (self.holding.terms(), self.holding.clock.served());
-        if matches!(self.transport, Transport::Stream(_)) || !self.pulse.is_due(now, terms) {
-            return false;
-        }
-        let (arrived, all) = self.arrived();
-        let deaf = !self.pulse.look(now, arrived, all, terms);
-        if deaf {
-            self.cut_off();
-        }
-        deaf
-    }
-
-    /// After how long to look whether the client is behind, or to ask again where there was no room.
-    fn patience(&self, starving: bool) -> Option<Duration> {
-        match self.reader.behind {
-            false => Some(self.reader.patience(self.holding.clock.now())),
-            true => starving.then_some(ASK_AGAIN),
-        }
-    }
-
-    fn falls_behind(&mut self, now: u64) -> bool {
-        if !self.reader.behind {
-            let (arrived, _) = self.arrived();
-            self.reader.behind = self.reader.falls_behind(now, arrived);
-        }
-        self.reader.behind
-    }
-
-    /// How many bytes of the response have arrived at the client, and whether none are on their way. The first bytes
-    /// may be behind those of an earlier response.
-    fn arrived(&self) -> (i64, bool) {
-        let on_its_way = self.transport.outstanding();
-        (self.sent.bytes.cast_signed().saturating_sub_unsigned(on_its_way), on_its_way == 0)
-    }
-
-    fn poll_client(&mut self, timer: &Timer, context: &mut Context<'_>) -> Poll<Woken> {
-        if timer.poll_expired(context) {
-            return Poll::Ready(Woken::Due);
-        }
-        if let Some(spool) = &mut self.spool
-            && let Poll::Ready(progress) = spool.poll(context)
-        {
-            return Poll::Ready(self.spool_got_on(progress));
-        }
-        if !self.reader.blocked {
-            return Poll::Pending;
-        }
-        self.transport.poll_writable(context, &mut self.reader.stale).map(|ready| {
-            self.reader.blocked = false;
-            if ready.is_ok() { Woken::Go } else { Woken::Lost }
-        })
-    }
-
-    fn spool_got_on(&mut self, progress: Progress) -> Woken {
-        match progress {
-            Progress::Turn | Progress::Read => {}
-            Progress::Written => self.release_memory(),
-            Progress::Refused(mut bytes, from, error) => {
-                bytes.extend_from_slice(&self.output[self.done..]);
-                (self.output, self.done) = (bytes, from);
-                self.holding.rest_files(&Trouble::Fails(error));
-            }
-            Progress::Sent(taken) => self.sent_by_another(taken),
-            Progress::Broken(error) => {
-                self.tell_unsent(&error);
-                return Woken::Lost;
-            }
-        }
-        if self.spool.as_ref().is_some_and(|spool| spool.is_through()) {
-            self.spool = None;
-        }
-        Woken::Go
-    }
-
-    /// What lies in a file cannot be sent. Where the client has left, that is why.
-    fn tell_unsent(&mut self, error: &io::Error) {
-        static TOLD: Repeated = Repeated::new();
-        if self.transport.peer() == Peer::Gone {
-            return;
-        }
-        self.sent.lacks = true;
-        if let Some(again) = TOLD.pass() {
-            tracing::error!(
-                "cannot send a response that its client takes slowly from its file, and broke it off: {error}; see --spool-dir{again}"
-            );
-        }
-    }
-
-    /// Looks at a client that is waited for. One that is too slow is cut off, and the kernel forgets at once what it has
-    /// for it. One that has left is noticed by its next write, but a disk that hangs can keep that from coming.
-    fn look(&mut self, terms: Terms) -> Option<Woken> {
-        let clock = self.holding.clock;
-        if self.spool.as_ref().is_some_and(|spool| spool.is_late(clock.now())) {
-            self.holding.rest_files(&Trouble::Hangs);
-        }
-        if self.transport.peer() == Peer::Gone {
-            return Some(Woken::Lost);
-        }
-        let (arrived, all) = self.arrived();
-        let arrived = arrived.saturating_add_unsigned(self.transport.share());
-        if self.reader.pace.look(clock.served(), arrived, all, terms) {
-            return None;
-        }
-        self.cut_off();
-        Some(Woken::Stalled)
-    }
-
-    /// The client reads too slowly.
-    pub(crate) fn cut_off(&mut self) {
-        self.sent.too_slow = true;
-        self.transport.reset();
-    }
 }
 
 impl Drop for Outflow {
@@ -627,93 +426,72 @@ fn as_one(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Serves;
     use crate::config::Config;
     use crate::sample;
     use crate::sample::world::run;
-    use crate::timers::Timers;
     use crate::transport::scripted::Scripted;
 
     /// What is on its way to a client.
     struct Scene {
         out: Outflow,
         script: Scripted,
-        timers: &'static Timers,
-        timer: Timer,
     }
 
-    fn scene(config: Config) -> Scene {
-        let (holding, script) = (sample::holding(config), Scripted::new([]));
-        let timers = sample::forever(Timers::new(holding.clock));
-        let out = Outflow::new(Transport::Scripted(script.clone()), holding);
-        Scene { out, script, timers, timer: timers.start(Serves::Requests) }
+    fn scene() -> Scene {
+        let script = Scripted::new([]);
+        let out = Outflow::new(Transport::Scripted(script.clone()), sample::holding(Config::default()));
+        Scene { out, script }
     }
 
     impl Scene {
-        /// Lets time pass in small steps while the client is waited for, until that ends.
-        async fn wait(&mut self, seconds: u64) -> Option<Woken> {
-            let Self { out, timer, timers, .. } = self;
-            let (clock, timers) = (out.holding.clock, *timers);
-            let time = async {
-                for _ in 0..10 * seconds {
-                    clock.advance(Duration::from_millis(100));
-                    timers.sweep();
-                    tokio::task::yield_now().await;
-                }
-            };
-            tokio::select! {
-                woken = out.wait(timer, false, |_, _| Poll::Pending) => Some(woken),
-                () = time => None,
-            }
+        /// Sends what is held to a client that takes all of it.
+        fn send(&mut self) {
+            self.script.take(usize::MAX);
+            self.out.send_held().unwrap();
+            assert!(!self.out.holds());
         }
     }
 
     #[test]
     fn what_the_client_does_not_take_is_held_and_sent_in_order() {
-        run(async {
-            // How many bytes it takes at once, how many of the first run are held, and how many of the others are out.
-            for (takes, held, out) in
-                [(usize::MAX, 0, 4), (0, 2, 0), (1, 1, 0), (2, 0, 0), (5, 0, 3), (6, 0, 4)]
-            {
-                let mut scene = scene(Config::default());
-                scene.script.take(takes);
-                assert_eq!(scene.out.write_all(&[b"ab", b"cd", b"ef"]).unwrap(), out, "{takes}");
-                assert_eq!((scene.out.in_memory(), scene.out.holds()), (held, held > 0), "{takes}");
-                assert_eq!(scene.out.sent().bytes, (2 - held + out) as u64);
-                scene.out.put(|held| held.extend_from_slice(&b"cdefgh"[out..]));
-                scene.script.take(usize::MAX);
-                assert!(scene.out.flush(&scene.timer).await);
-                assert_eq!(scene.script.output(), b"abcdefgh", "{takes}");
-                assert_eq!((scene.out.sent().bytes, scene.out.holds()), (8, false));
-            }
-        });
+        // How many bytes it takes at once, how many of the first run are held, and how many of the others are out.
+        for (takes, held, out) in [(usize::MAX, 0, 4), (0, 2, 0), (1, 1, 0), (2, 0, 0), (5, 0, 3), (6, 0, 4)]
+        {
+            let mut scene = scene();
+            scene.script.take(takes);
+            assert_eq!(scene.out.write_all(&[b"ab", b"cd", b"ef"]).unwrap(), out, "{takes}");
+            assert_eq!((scene.out.in_memory(), scene.out.holds()), (held, held > 0), "{takes}");
+            assert_eq!(scene.out.sent().bytes, (2 - held + out) as u64);
+            scene.out.put(|held| held.extend_from_slice(&b"cdefgh"[out..]));
+            scene.send();
+            assert_eq!(scene.script.output(), b"abcdefgh", "{takes}");
+            assert_eq!(scene.out.sent().bytes, 8);
+        }
     }
 
     #[test]
     fn our_side_ends_with_the_last_bytes_where_the_client_takes_them_all_at_once() {
-        run(async {
-            for takes in [usize::MAX, 6, 5, 1, 0] {
-                for runs in [&[b"abcdef".as_slice()][..], &[b"ab", b"", b"cdef"]] {
-                    let mut scene = scene(Config::default());
-                    scene.script.take(takes);
-                    let out = scene.out.write_last(runs).unwrap();
-                    assert_eq!(scene.script.was_shut(), takes >= 6, "{takes}");
-                    scene.out.put(|held| held.extend_from_slice(&runs[1..].concat()[out..]));
-                    scene.script.take(usize::MAX);
-                    assert!(scene.out.flush(&scene.timer).await);
-                    assert_eq!((scene.script.output(), scene.out.sent().bytes), (b"abcdef".to_vec(), 6));
-                }
+        for takes in [usize::MAX, 6, 5, 1, 0] {
+            for runs in [&[b"abcdef".as_slice()][..], &[b"ab", b"", b"cdef"]] {
+                let mut scene = scene();
+                scene.script.take(takes);
+                let out = scene.out.write_last(runs).unwrap();
+                assert_eq!(scene.script.was_shut(), takes >= 6, "{takes}");
+                scene.out.put(|held| held.extend_from_slice(&runs[1..].concat()[out..]));
+                scene.send();
+                assert_eq!((scene.script.output(), scene.out.sent().bytes), (b"abcdef".to_vec(), 6));
             }
-        });
+        }
     }
 
     #[test]
     fn a_response_that_waits_goes_out_ahead_of_the_next_and_each_is_counted_once() {
+        // What waits has a timer.
         run(async {
             for takes in (0..=8).chain([usize::MAX]) {
                 for (runs, first) in [(&[b"abcdef".as_slice()][..], 6), (&[b"ab", b"cd", b"ef"], 2)] {
-                    let mut scene = scene(Config::default());
-                    let Scene { out, script, timer, .. } = &mut scene;
+                    let mut scene = scene();
+                    let Scene { out, script } = &mut scene;
                     out.put(|out| out.push(b'x'));
                     out.begin_body(0);
                     out.put(|out| out.push(b'y'));
@@ -727,10 +505,9 @@ mod tests {
                     assert_eq!(behind, takes.clamp(2 + first, 8) - 2 - first, "{takes}");
                     out.put(|out| out.extend_from_slice(&b"abcdef"[first + behind..]));
                     assert_eq!(out.sent().bytes, takes.clamp(2, 8) as u64 - 2, "{takes}");
-                    script.take(usize::MAX);
-                    assert!(out.flush(timer).await);
-                    assert_eq!((out.sent().bytes, out.sent().body()), (6, 4), "{takes}");
-                    assert_eq!(script.output(), b"xyabcdef", "{takes}");
+                    scene.send();
+                    assert_eq!((scene.out.sent().bytes, scene.out.sent().body()), (6, 4), "{takes}");
+                    assert_eq!(scene.script.output(), b"xyabcdef", "{takes}");
                 }
             }
         });
@@ -738,7 +515,7 @@ mod tests {
 
     #[test]
     fn bytes_go_through_behind_what_is_held() {
-        let mut scene = scene(Config::default());
+        let mut scene = scene();
         scene.out.put(|out| out.extend_from_slice(b"held"));
         // What the client takes, and what is out of the bytes behind.
         for (takes, through, held) in
@@ -754,7 +531,7 @@ mod tests {
 
     #[test]
     fn another_response_begins_at_nothing() {
-        let mut scene = scene(Config::default());
+        let mut scene = scene();
         scene.out.write_all(&[b"one"]).unwrap();
         assert!(scene.out.sent().first_byte.is_some());
         scene.out.output.reserve(2 * KEEP_CAPACITY);
@@ -767,7 +544,7 @@ mod tests {
 
     #[test]
     fn memory_in_front_of_what_is_held_is_used_again() {
-        let mut scene = scene(Config::default());
+        let mut scene = scene();
         scene.out.put(|out| out.extend_from_slice(&[b'x'; 100 * 1024]));
         for (done, forgotten) in [(FORGET, false), (FORGET + 1, true)] {
             scene.out.done = done;
@@ -775,90 +552,5 @@ mod tests {
             scene.out.forget_sent();
             assert_eq!((scene.out.done == 0, scene.out.in_memory()), (forgotten, held), "{done}");
         }
-    }
-
-    #[test]
-    fn a_client_that_is_too_slow_is_cut_off_and_one_that_leaves_is_noticed() {
-        // Timeout and rate, what becomes of the client, and how the wait ends within so many seconds.
-        let cases = [
-            (10, 0, Peer::There, 9, None),
-            (10, 0, Peer::There, 11, Some(Woken::Stalled)),
-            (60, 1, Peer::There, 59, None),
-            (60, 1, Peer::There, 61, Some(Woken::Stalled)),
-            (60, 0, Peer::Gone, 6, Some(Woken::Lost)),
-            (0, 0, Peer::There, 100, None),
-        ];
-        for (timeout, min_send_rate, peer, seconds, end) in cases {
-            run(async {
-                let write_timeout = Duration::from_secs(timeout);
-                let mut scene = scene(Config { write_timeout, min_send_rate, ..Config::default() });
-                scene.script.take(0);
-                scene.out.write_all(&[b"held"]).unwrap();
-                scene.out.send_held().unwrap();
-                assert!(scene.out.is_held_up() && !scene.out.is_behind());
-                scene.out.reader.behind = true;
-                scene.script.become_of(peer);
-                assert_eq!(scene.wait(seconds).await, end, "{timeout} {min_send_rate} {peer:?}");
-                assert_eq!(scene.out.sent().too_slow, end == Some(Woken::Stalled));
-                assert_eq!(scene.script.was_reset(), end == Some(Woken::Stalled));
-            });
-        }
-    }
-
-    #[test]
-    fn a_client_is_not_too_slow_where_the_thread_is_held_up() {
-        run(async {
-            let config =
-                Config { write_timeout: Duration::from_secs(10), min_send_rate: 256, ..Config::default() };
-            let mut scene = scene(config);
-            scene.script.take(0);
-            scene.out.write_all(&[b"held"]).unwrap();
-            scene.out.send_held().unwrap();
-            scene.out.reader.behind = true;
-            assert_eq!(scene.wait(5).await, None);
-            scene.out.holding.clock.hold_up(Duration::from_secs(3600));
-            assert_eq!(scene.wait(4).await, None, "it has the rest of its time");
-            assert_eq!(scene.wait(2).await, Some(Woken::Stalled));
-        });
-    }
-
-    #[test]
-    fn a_client_that_takes_more_is_served_and_has_kept_up_when_it_has_all() {
-        run(async {
-            let mut scene = scene(Config::default());
-            scene.script.take(0);
-            scene.out.put(|out| out.extend_from_slice(b"held"));
-            scene.out.send_held().unwrap();
-            assert!(scene.out.hold(4));
-            scene.out.reader.behind = true;
-            assert_eq!(scene.wait(1).await, None);
-            assert!(scene.out.is_stuck() && !scene.out.is_clear());
-            scene.script.take(usize::MAX);
-            assert_eq!(scene.wait(1).await, Some(Woken::Go));
-            scene.out.send_held().unwrap();
-            assert!(scene.out.is_clear() && !scene.out.is_behind() && !scene.out.is_held_up());
-            assert_eq!(scene.out.held, 0, "and the memory is another's");
-        });
-    }
-
-    #[test]
-    fn news_goes_before_the_client() {
-        run(async {
-            let mut scene = scene(Config::default());
-            scene.script.take(0);
-            scene.out.write_all(&[b"held"]).unwrap();
-            let woken = scene.out.wait(&scene.timer, false, |_, _| Poll::Ready(Woken::Lost)).await;
-            assert_eq!(woken, Woken::Lost);
-        });
-    }
-
-    #[test]
-    fn a_client_that_is_gone_ends_the_flush() {
-        run(async {
-            let mut scene = scene(Config::default());
-            scene.out.put(|out| out.extend_from_slice(b"held"));
-            scene.script.become_of(Peer::Gone);
-            assert!(!scene.out.flush(&scene.timer).await);
-        });
     }
 }

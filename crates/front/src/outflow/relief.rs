@@ -122,7 +122,7 @@ mod tests {
     use crate::address::Serves;
     use crate::config::Config;
     use crate::outflow::holding::JOBS;
-    use crate::outflow::queue::Woken;
+    use crate::outflow::wait::Woken;
     use crate::sample;
     use crate::sample::world::run;
     use crate::timers::Timers;
