@@ -102,8 +102,9 @@ for (['with a time to ask again', 'Retry-After: 21600'], ['without']) {
         my $server = start_with_one(instead => {renewal => advice(-2, -1, @fields)});
         ok $server->wait_until(\&is_issued, 40), 'is taken' or diag $server->log;
         like $authority->said('order')->{replaces}, qr/^[\w-]+\.AQIDBA\z/, 'it is said which one is replaced';
-        like $server->log, qr{wants the certificate for a\.example to be replaced .*: https://a\.example/why},
-            'and why';
+        ok $server->wait_for_log(qr{wants the certificate for a\.example to be replaced .*: https://a\.example/why}),
+            'and why'
+            or diag $server->log;
         ok $server->wait_until(sub { $authority->asked('renewal') == 2 }, 40), 'of the new one the same is said';
         sleep 1;
         is $authority->asked('order'), 1, 'which is not taken so soon';

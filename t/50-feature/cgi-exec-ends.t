@@ -46,7 +46,8 @@ for my $name ('stuck.cgi', 'deaf.cgi') {
     cmp_ok time - $start, '>=', 1.4, '... not before its time';
     my @pids = pids_of($name);
     ok $server->wait_until(sub { !lives(@pids) }), '... and its whole group is killed';
-    like $server->log, qr{no answer within --request-timeout: GET /c/\Q$name\E }, '... which the log says';
+    ok $server->wait_for_log(qr{no answer within --request-timeout: GET /c/\Q$name\E }), '... which the log says'
+        or diag $server->log;
 }
 
 for my $name ('flood.cgi', 'flood-deaf.cgi') {

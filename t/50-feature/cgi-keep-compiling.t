@@ -118,7 +118,8 @@ is $scripts->get($server, 'relative.cgi')->{body}, 'EarlyLate',
     '... also from a directory that counts from that of the server';
 is $scripts->get($server, 'emacs.cgi')->{body}, 1, 'what stands behind -- on the first line is no switch';
 is $scripts->get($server, 'fast.cgi')->{status}, 500, "CGI::Fast's loop is refused";
-like $server->log, qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}, '... with a way out';
+ok $server->wait_for_log(qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}), '... with a way out'
+    or diag $server->log;
 is $scripts->get($server, 'fcgi.cgi')->{status}, 500, '... and that of FCGI';
 is $scripts->get($server, 'pod.cgi')->{body}, 'no loop.', '... but not where POD and data tell of them';
 is $scripts->get($server, 'here.cgi')->{body}, "package main;\n1 << 2\nown4", 'a here-document stays as it is';
@@ -128,8 +129,9 @@ subtest '... and where only a module of the script has it' => sub {
     ok $server->wait_for_log(qr{/loop\.cgi: the loop of FCGI .*mode=fork}), 'with a way out';
     unlike $server->log, qr/Prototype mismatch/, '... and nothing else';
 };
-like $server->log, qr{/shop-2\.cgi: sub Shop::total takes the place of that of \S+/shop-1\.cgi, .*mode=fork},
-    'a package that two scripts name is told of';
+ok $server->wait_for_log(qr{/shop-2\.cgi: sub Shop::total takes the place of that of \S+/shop-1\.cgi, .*mode=fork}),
+    'a package that two scripts name is told of'
+    or diag $server->log;
 unlike $server->log, qr{sub (?:Shop::of_|\S*Kept)\S* takes the place}, '... and nothing else';
 is $scripts->get($server, 'closes.cgi')->{status}, 200, 'a script that closes its handles is answered' for 1, 2;
 unlike $server->log, qr/reopened/, '... and whoever opens them anew does so without a word';

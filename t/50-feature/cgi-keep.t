@@ -15,7 +15,9 @@ PSGI
 
 my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
 my ($worker) = $server->workers;
-like $server->log, qr{howdah: compiled \d+ CGI scripts of \S+/t/cgi/scripts$}m, 'they are compiled before the fork';
+ok $server->wait_for_log(qr{howdah: compiled \d+ CGI scripts of \S+/t/cgi/scripts$}m),
+    'they are compiled before the fork'
+    or diag $server->log;
 Howdah::Test::Traps->new(mode => 'keep')->check($server->port, sub { $server->log });
 is_deeply [$server->workers], [$worker], 'and no worker has left';
 is $server->stop, 0;

@@ -52,8 +52,10 @@ look(
     [die    => 500, qr{ERROR $worker /die: the application failed: it died$}m],
     [wide   => 200, qr{INFO  $worker /wide: wide \xe2\x98\xba print$}m],
 );
-like $server->log, qr{WARN  $worker /wide: wide \xe2\x98\xba print$}m, 'what it has died of is told';
-like $server->log, qr{WARN  $worker /wide: standard error had a layer that died}, '... and what follows';
+ok $server->wait_for_log(qr{WARN  $worker /wide: wide \xe2\x98\xba print$}m), 'what it has died of is told'
+    or diag $server->log;
+ok $server->wait_for_log(qr{WARN  $worker /wide: standard error had a layer that died}), '... and what follows'
+    or diag $server->log;
 
 $server = start();
 look(
@@ -62,7 +64,8 @@ look(
     [caught => 200, qr{WARN  $worker /caught: caught \xe2\x98\xba print$}m],
     [die    => 500, qr{ERROR $worker /die: the application failed: it died$}m],
 );
-like $server->log, qr{/caught: behind it$}m, 'what was behind it is not lost';
+ok $server->wait_for_log(qr{/caught: behind it$}m), 'what was behind it is not lost'
+    or diag $server->log;
 
 $server = start();
 look(

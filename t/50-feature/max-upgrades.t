@@ -51,7 +51,9 @@ sub everything {
     is ask($server, '/')->{body}, 'ok', '... and others are served';
     like ask($server, '/catch')->{body}, qr/^psgix\.io: applications have as many connections as --max-upgrades allows/,
         'an application that catches it answers by itself';
-    like $server->log, qr/WARN .*applications have 2 connections, as many as --max-upgrades allows/, 'the log says so';
+    ok $server->wait_for_log(qr/WARN .*applications have 2 connections, as many as --max-upgrades allows/),
+        'the log says so'
+        or diag $server->log;
     unlike $server->log, qr/the application failed/, '... and blames nobody';
     come_to($server, 'open 2 limit 2 total 2 refused 3');
     like ask($server, '/metrics')->{body}, qr/^\Q$_\E$/m, $_

@@ -47,6 +47,7 @@ ok $server->wait_until(sub {
     }),
     '... which are killed'
     or diag $server->log;
-like $server->log, qr/worker did not leave in time and is killed/, '... as the log says';
+ok $server->wait_for_log(qr/worker did not leave in time and is killed/), '... as the log says'
+    or diag $server->log;
 
 done_testing;

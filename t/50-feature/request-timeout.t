@@ -53,11 +53,13 @@ for my $path ('/stuck?id=7', '/deaf') {
     cmp_ok time - $since, '>=', 1.4, '... not before its time';
     is_replaced($path, @before);
 }
-like $server->log, qr{no answer within --request-timeout: GET /stuck\?id=7 from 127\.0\.0\.1; answered 504},
-    'the log names the request';
-like $server->log,
-    qr/worker \d+ is here:\n.*: +at \S*app\.psgi line 4, in \S+::wait_for_lock\n(?:.*: +at \S*app\.psgi line .*\n){2}/,
-    '... and where it was stuck';
+ok $server->wait_for_log(qr{no answer within --request-timeout: GET /stuck\?id=7 from 127\.0\.0\.1; answered 504}),
+    'the log names the request'
+    or diag $server->log;
+ok $server->wait_for_log(
+    qr/worker \d+ is here:\n.*: +at \S*app\.psgi line 4, in \S+::wait_for_lock\n(?:.*: +at \S*app\.psgi line .*\n){2}/),
+    '... and where it was stuck'
+    or diag $server->log;
 
 is ask('/slow')->{body}, 'now and then', 'a response that has begun may take its time';
 for my $result (map { $_->stop->finish } @load) {
@@ -97,9 +99,10 @@ PSGI
         !grep { kill 0, $_ } keys %stuck;
         }),
         'and both are gone';
-    like $behind->log, qr/no end within --request-timeout of what runs after a response/, 'the log says why';
-    like $behind->log, qr{worker \d+ is here:\n.*: +at \S*app\.psgi line 1, in \S+::hang\n},
-        '... and where';
+    ok $behind->wait_for_log(qr/no end within --request-timeout of what runs after a response/), 'the log says why'
+        or diag $behind->log;
+    ok $behind->wait_for_log(qr{worker \d+ is here:\n.*: +at \S*app\.psgi line 1, in \S+::hang\n}), '... and where'
+        or diag $behind->log;
     ok $behind->wait_until(sub { $ask->('/') eq $next }), 'what comes to its end in time stays' or diag $behind->log;
     is $behind->stop, 0;
 };

@@ -38,7 +38,8 @@ subtest 'a packet that is longer than any' => sub {
     my ($pid) = post($server) =~ /^(\d+) 3000000$/ or return fail 'a body is passed';
     like +Howdah::Test::Client->ask($server, "GET /long HTTP/1.0\r\n\r\n")->{body}, qr/\b100000\b/, 'it is sent';
     is post($server), "$pid 3000000", 'its worker is heard as before';
-    like $server->log, qr/worker 0 sent a packet of more than \d+ bytes that is no message/, 'the log has it';
+    ok $server->wait_for_log(qr/worker 0 sent a packet of more than \d+ bytes that is no message/), 'the log has it'
+        or diag $server->log;
     is $server->stop, 0;
 };
 
@@ -52,7 +53,9 @@ subtest 'what the front is not let read' => sub {
     post($server);
     $inject->end;
     like post($server), qr/^\d+ 3000000$/, 'its worker has been replaced';
-    like $server->log, qr/cannot read the channel of worker 0 of .*, which is to leave: .*denied/, 'the log has it';
+    ok $server->wait_for_log(qr/cannot read the channel of worker 0 of .*, which is to leave: .*denied/),
+        'the log has it'
+        or diag $server->log;
     ok $server->wait_until(sub {
         !grep { $_ == $worker } $server->workers;
         }),

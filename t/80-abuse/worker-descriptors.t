@@ -75,7 +75,8 @@ subtest 'the kernel passes no descriptors' => sub {
     limit_files($_, 90) for $server->pid, $server->workers;    # fewer than are on their way
     large_bodies_are_whole($server);
     is statuses($server), '500 503', 'what needs a descriptor fails, and nobody waits for it';
-    like $server->log, qr/cannot answer worker 0: Too many references.*ulimit -n/, 'the log tells why';
+    ok $server->wait_for_log(qr/cannot answer worker 0: Too many references.*ulimit -n/), 'the log tells why'
+        or diag $server->log;
     kill KILL => $server->workers;
     my $cannot = qr/cannot give the zygote an order, which waits: Too many references.*ulimit -n/;
     ok $server->wait_until(sub { $server->log =~ $cannot }),
