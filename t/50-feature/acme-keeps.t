@@ -90,6 +90,7 @@ subtest 'one that is issued while nobody can have it' => sub {
     ok $server->wait_for_log(qr/no certificate for a\.example: the authority issues no certificate: .*500/),
         'an answer that fails'
         or diag $server->log;
+    $operator->ask('reload');    # which makes the wait short
     ok $server->wait_until(sub { shown() =~ /root of the authority/ }, 40), 'is asked for again' or diag $server->log;
     is $authority->asked($_), 1, "no second $_" for qw(order finalize);
     is_deeply [glob $operator->dir . '/acme/*/*.order'], [], 'nothing is left of the order';
@@ -99,6 +100,8 @@ subtest 'one that is issued while nobody can have it' => sub {
     ok $server->wait_until(sub { $authority->asked('chain') }, 40), 'an answer that does not come';
     $server->stop('KILL');
     $server = start();
+    $server->wait_for_log(qr/the next try is in \d+ s, or at a reload/);
+    $operator->ask('reload');
     ok $server->wait_until(sub { shown() =~ /root of the authority/ }, 40), 'is had by the next process'
         or diag $server->log;
     is $authority->asked($_), 1, "no second $_" for qw(order finalize);
