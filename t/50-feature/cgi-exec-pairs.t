@@ -8,7 +8,6 @@ use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Scripts;
 use Test::More;
-use Time::HiRes qw(time);
 
 my $head    = qq{printf 'Content-Type: text/plain\\n\\n'\n};
 my $scripts = Howdah::Test::Scripts->new(

@@ -10,7 +10,7 @@ use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(time);
 
 my $app = <<'PSGI';
 sub nap { my $end = time + $_[0]; select undef, undef, undef, 0.05 while time < $end }

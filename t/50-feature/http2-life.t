@@ -21,14 +21,6 @@ sub start {
     return Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--workers', 2, @options]);
 }
 
-# The frames from now on, by type, up to the connection's end.
-sub frames_to_the_end {
-    my ($client, $answers) = @_;
-    my @types;
-    while (my $frame = $client->next_frame(10)) { push @types, $frame->{type} }
-    return @types;
-}
-
 subtest 'a server that stops finishes what has begun, and says so before' => sub {
     my $server = start();
     my $client = Howdah::Test::Frames->new($server);

@@ -4,7 +4,6 @@ use strict;
 use warnings;
 use lib 't/lib';
 
-use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;

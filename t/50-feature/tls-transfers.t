@@ -10,7 +10,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 

@@ -8,7 +8,6 @@ use Howdah::Test::Command qw(run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Scripts;
 use Howdah::Test::Traffic;
-use JSON::PP qw(decode_json);
 use Test::More;
 
 my ($ab) = grep { -x } map { "$_/ab" } split /:/, $ENV{PATH};

@@ -5,7 +5,6 @@ use warnings;
 use lib 't/lib';
 
 use File::Temp ();
-use Howdah::Test::Client;
 use Howdah::Test::Frames;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;

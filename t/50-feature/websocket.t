@@ -9,7 +9,6 @@ use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Howdah::Test::WebSocket;
 use Test::More;
-use Time::HiRes qw(sleep);
 
 plan skip_all => 'needs Protocol::WebSocket' if !Howdah::Test::WebSocket->is_installed;
 

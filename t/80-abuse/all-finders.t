@@ -10,7 +10,6 @@ use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;
-use JSON::PP qw(decode_json);
 use Test::More;
 
 my $dir      = File::Temp->newdir;

@@ -4,7 +4,6 @@ use warnings;
 
 # An application that is built: a PSGI application, and the ways to serve it (Howdah::Kit::Serve). A request goes through
 # the middleware to _answer, which finds the handler, and makes of what that returns what PSGI wants.
-use Plack::Util ();
 use Scalar::Util qw(blessed);
 
 use Howdah::Kit::Blame qw(croak);

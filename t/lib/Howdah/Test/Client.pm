@@ -13,7 +13,7 @@ use Howdah::Test::Tls;
 use IO::Select ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(time);
 
 use constant PATIENCE => 20;
 

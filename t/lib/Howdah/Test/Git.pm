@@ -8,7 +8,7 @@ package Howdah::Test::Git;
 use strict;
 use warnings;
 
-use File::Basename qw(basename dirname);
+use File::Basename qw(dirname);
 use File::Path qw(make_path);
 use File::Temp ();
 
