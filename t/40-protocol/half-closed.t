@@ -13,12 +13,7 @@ use Test::More;
 
 my $app = 't/apps/slow.psgi';
 
-sub ask {
-    my ($server, $path) = @_;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
-    return $client;
-}
+sub ask { return Howdah::Test::Client->asking(@_) }
 
 sub reset_connection {
     my $client = shift;

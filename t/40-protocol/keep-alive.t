@@ -69,8 +69,7 @@ subtest '2.2: an empty line before a request is let pass' => sub {
 };
 
 subtest 'a client that shuts its side after the request still gets its answer' => sub {
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/stream');
     $client->shut;
     is $client->response->{body}, 'onetwothree';
     ok $client->is_closed;

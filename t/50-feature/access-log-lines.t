@@ -110,8 +110,7 @@ subtest 'a body that has not the length of its head' => sub {
     my $has     = sub { my $count = shift; return -e "$dir/log" && lines_of("$dir/log") == $count };
     my $lines   = 0;
     for my $length (2, 4, 9) {
-        my $client = Howdah::Test::Client->new($server);
-        $client->write("GET /one/$length HTTP/1.1\r\nHost: x\r\n\r\n");
+        my $client = Howdah::Test::Client->asking($server, "/one/$length");
         ok $server->wait_until(sub { $has->($lines + 1) }, 20), "$length by HTTP/1";
         $streams->request(2 * $length + 1, "/two/$length");
         ok $server->wait_until(sub { $has->($lines + 2) }, 20), "$length by HTTP/2";

@@ -88,8 +88,7 @@ subtest 'the env as application and middleware have left it' => sub {
 };
 
 subtest 'a client that leaves early' => sub {
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /large?gone HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/large?gone');
     sysread $client->socket, my $byte, 1;
     close $client->socket;
     like line('/large?gone'), qr/^- (?:large|-) 200$/;
@@ -100,8 +99,7 @@ subtest 'what was sent of a body that breaks off, without what is around it' => 
     $server = server('%U %B', '--listen', "$directory/s", qw(--write-timeout 1s --response-spool 0));
     ask('/breaks');
     is line('/breaks'), 3000, 'chunks of a worker that is killed';
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /ticks HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/ticks');
     $client->line for 1 .. 20;
     close $client->socket;
     my $ticks = line('/ticks');

@@ -63,18 +63,16 @@ for my $name ('flood.cgi', 'flood-deaf.cgi') {
 }
 
 {
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /c/orderly.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
-    my @pids = pids_of('orderly.cgi');
+    my $client = Howdah::Test::Client->asking($server, '/c/orderly.cgi');
+    my @pids   = pids_of('orderly.cgi');
     is $client->response->{status}, 504, 'a script that ends in order when it is told to';
     ok $server->wait_until(sub { !lives(@pids) }), '... ends';
     is $scripts->get($server, 'well.cgi')->{body}, "well\n" for 1 .. 4;
     unlike $server->log, qr{orderly\.cgi: it has ended without}, '... and is not blamed for that';
 }
 
-my $client = Howdah::Test::Client->new($server);
-$client->write("GET /c/begun.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
-my @pids = pids_of('begun.cgi');
+my $client = Howdah::Test::Client->asking($server, '/c/begun.cgi');
+my @pids   = pids_of('begun.cgi');
 $client->_more(time + 20);
 kill KILL => $pids[0];
 is $client->response->{error}, 'body cut short', 'the client of a script that is killed sees that there is more';

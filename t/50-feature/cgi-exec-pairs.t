@@ -49,8 +49,7 @@ subtest 'a full queue' => sub {
 
 subtest '--abort-on-disconnect' => sub {
     my $server = $scripts->serve('exec', ['workers=2'], '--abort-on-disconnect');
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /c/stays.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/c/stays.cgi');
     ok $server->wait_until(sub { ($scripts->read('stays.pid') // '') =~ /\n/ });
     my $pid = $scripts->read('stays.pid') + 0;
     close $client->socket;

@@ -129,8 +129,7 @@ my $lost = $status{502} // 0;
 is $lost + ($status{200} // 0), 200, 'when zygotes are killed each request is answered';
 cmp_ok $lost, '<=', 20, '... and at most the ones that they had are lost';
 
-my $stuck = Howdah::Test::Client->new($server);
-$stuck->write("GET /c/stuck.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+my $stuck = Howdah::Test::Client->asking($server, '/c/stuck.pl');
 ok $server->wait_until(sub { running('stuck.pl') }), 'a script is being compiled';
 kill KILL => $server->processes('cgi-host');
 ok $server->wait_until(sub { !running('') }), 'when the host is killed, so are all zygotes';

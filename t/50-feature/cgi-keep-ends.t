@@ -86,8 +86,7 @@ sub get { return $scripts->get($server, $_[0]) }
 # Asks, and leaves once the log has a word of it.
 sub leave {
     my ($name, $word) = @_;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /c/$name HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, "/c/$name");
     ok $server->wait_for_log(qr{ GET /c/\Q$name\E: $word}), "$name: $word";
     close $client->socket;
     return;
@@ -257,8 +256,7 @@ subtest 'threads that go on' => sub {
 subtest 'a worker that is to leave' => sub {
     $worker = get('pid.cgi')->{body};
     is get('term.cgi')->{body}, 'has a handler';
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /c/slow.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/c/slow.cgi');
     ok $server->wait_until(sub { defined $scripts->read('slow') });
     kill TERM => $worker;
     sleep 1;

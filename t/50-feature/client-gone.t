@@ -45,12 +45,7 @@ sub {
 };
 PSGI
 
-sub ask {
-    my ($server, $path) = @_;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
-    return $client;
-}
+sub ask { return Howdah::Test::Client->asking(@_) }
 
 sub leave { my $client = shift; sysread $client->socket, my $some, 100; return close $client->socket }
 sub pid { return ask($_[0], '/')->response->{body} }

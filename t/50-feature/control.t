@@ -140,8 +140,7 @@ sub leaving {
             "my \$go = '$dir/go'; sub { warn 'begun'; select undef, undef, undef, 0.05 until -e \$go; [200, [], []] }",
         options => ['--workers', 1, $own->options, '--access-log', "$dir/access"],
     );
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /last HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/last');
     $server->wait_for_log(qr/begun/);
     $how->($own, $server);
     return ($own, $server, $client);

@@ -96,8 +96,7 @@ Howdah->worker_exit(sub { sleep 60 });
 sub { select undef, undef, undef, $1 if $_[0]{PATH_INFO} =~ m{^/slow/([\d.]+)}; [200, [], ["$$"]] };
 PSGI
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--graceful-timeout', '10s']);
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /slow/6 HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/slow/6');
     sleep 0.5;
     my $start = time;
     $server->signal('TERM');

@@ -31,7 +31,7 @@ sub ask {
     return $client;
 }
 
-sub client { my ($server, $path) = @_; return ask(Howdah::Test::Client->new($server), $path) }
+sub client { my ($server, $path) = @_; return Howdah::Test::Client->asking($server, $path) }
 sub is_served { my ($client, $path) = @_; return ask($client, $path)->response->{body} =~ /^\Q$path\E / }
 
 # In order: each is idle before the next one comes.

@@ -96,8 +96,7 @@ subtest 'off unless asked for, and closed to others' => sub {
 subtest 'health and readiness' => sub {
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, @pages]);
     is get($server, $_)->{body}, "ready\n", $_ for qw(/health /ready);
-    my $busy = Howdah::Test::Client->new($server);
-    $busy->write("GET /slow/1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $busy = Howdah::Test::Client->asking($server, '/slow/1');
     sleep 0.2;
     is get($server, '/ready')->{status}, 200, 'a server whose workers are busy is ready';
     is $busy->response->{status}, 200;

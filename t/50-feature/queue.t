@@ -19,12 +19,7 @@ sub start {
     return Howdah::Test::Server->start(file => $app, options => [$operator->options, @options]);
 }
 
-sub ask {
-    my ($server, $path) = @_;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
-    return $client;
-}
+sub ask { return Howdah::Test::Client->asking(@_) }
 
 # A request that runs until it is let go.
 sub hold {

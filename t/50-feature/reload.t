@@ -27,8 +27,7 @@ sub version { return Howdah::Test::Client->ask($live, "GET /version HTTP/1.0\r\n
 is version(), 'first';
 
 subtest 'the code is exchanged under a request that runs' => sub {
-    my $slow = Howdah::Test::Client->new($live);
-    $slow->write("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $slow = Howdah::Test::Client->asking($live, '/slow');
     sleep 0.3;
     my @old = $live->workers;
     $code->('second', '');

@@ -112,8 +112,7 @@ subtest 'a server that has no time itself takes none from its workers' => sub {
 sub { select undef, undef, undef, 0.05 for 1 .. 20; [200, [], ["$$"]] }
 PSGI
     my ($worker) = $paused->workers;
-    my $client = Howdah::Test::Client->new($paused);
-    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($paused, '/');
     select undef, undef, undef, 0.5;
     kill STOP => $paused->pid, $worker;
     sleep 6;
@@ -287,8 +286,7 @@ for my $case ([reset => []], [reset => ['--abort-on-disconnect']], [end => ['--a
             options => ['--workers', 2, '--request-timeout', '1500ms', @$more]
         );
         my @before = $left->workers;
-        my $client = Howdah::Test::Client->new($left);
-        $client->write("GET /gone?id=7 HTTP/1.1\r\nHost: x\r\n\r\n");
+        my $client = Howdah::Test::Client->asking($left, '/gone?id=7');
         $left->wait_until(sub { $left->processes(qr{worker .* GET /gone}) == 1 });
         setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $how eq 'reset';
         close $client->socket;

@@ -216,8 +216,7 @@ subtest 'a connection that the application took' => sub {
         app     =>
             'sub { my $io = $_[0]{"psgix.io"}; sub { shift; syswrite $io, "mine"; sysread $io, my $x, 9; close $io } }'
     );
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/');
     ok $server->wait_until(sub { json($server)->{connections}{by_state}{detached} == 1 }), 'counts as detached';
     $client->write("bye");
     ok $server->wait_until(sub { json($server)->{connections}{by_state}{detached} == 0 }), 'until its end';

@@ -30,8 +30,7 @@ for my $options (
     my $server = Howdah::Test::Server->start(app => $app, options => $options);
     my @load   = map { Howdah::Test::Load->start($server, connections => 12, reopen => 0, rests => 0.25) } 1, 2;
     $_->wait_for_connections for @load;
-    my $slow = Howdah::Test::Client->new($server);
-    $slow->write("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $slow = Howdah::Test::Client->asking($server, '/slow');
     ok $server->wait_for_log(qr/slow has begun/), "TERM with @$options";
     my @family = $server->processes(qr/(?:worker|zygote)/);
 

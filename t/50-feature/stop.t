@@ -14,12 +14,7 @@ use Time::HiRes qw(sleep time);
 
 my $app = 't/apps/slow.psgi';
 
-sub ask {
-    my ($server, $path) = @_;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
-    return $client;
-}
+sub ask { return Howdah::Test::Client->asking(@_) }
 
 sub is_gone {
     my ($server, @pids) = @_;

@@ -103,8 +103,7 @@ my @cases = (
 for my $case (@cases) {
     my ($path, $state, $call, $descriptor, $operation, $people, $sub, $code) = @$case;
     subtest "a worker in /$path" => sub {
-        my $client = Howdah::Test::Client->new($server);
-        $client->write("GET /$path?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+        my $client = Howdah::Test::Client->asking($server, "/$path?x=1");
         my $worker;
         my $found = $server->wait_until(
             sub {
@@ -154,8 +153,7 @@ sub { $forges->(); [200, [], []] };
 APP
     my $asked  = Howdah::Test::Operator->new;
     my $served = Howdah::Test::Server->start(app => $odd, options => ['--workers', 1, $asked->options]);
-    my $client = Howdah::Test::Client->new($served);
-    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($served, '/');
     my $out;
     ok $served->wait_until(sub { ($out = ($asked->ask('where'))[1]) =~ /sleep/ }), 'is seen';
     like $out, qr/^    \S+::gr\xc3\xb6\xc3\x9fe +\S+app\.psgi line 3$/m, 'under the name that its source gives it';

@@ -24,8 +24,7 @@ sub page {
 sub json { return decode_json(page('/server-status?json')) }
 sub command { return ($operator->ask(@_))[1] }
 
-my $slow = Howdah::Test::Client->new($server);
-$slow->write("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+my $slow = Howdah::Test::Client->asking($server, '/slow');
 ok $server->wait_until(sub { json()->{workers}{list}[0]{state} eq 'busy' }), 'busy';
 is + ($operator->ask('reload'))[0], 0;
 

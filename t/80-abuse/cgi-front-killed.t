@@ -15,8 +15,7 @@ my $scripts = Howdah::Test::Scripts->new(
 
 sub begin {
     my ($server, $name, $query) = @_;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /c/$name?$query HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, "/c/$name?$query");
     $server->wait_until(sub { ($scripts->read("$query.pid") // '') =~ /\n/ }) or return $client;
     return ($client, $scripts->read("$query.pid") + 0);
 }

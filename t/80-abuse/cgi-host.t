@@ -38,8 +38,7 @@ sub parent {
 # Begins a request that stays: the client, and the process of its script.
 sub sleeper {
     my $name   = shift;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /c/sleep.cgi?$name HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, "/c/sleep.cgi?$name");
     $server->wait_until(sub { ($scripts->read("$name.pid") // '') =~ /\n/ });
     return ($client, $scripts->read("$name.pid") + 0);
 }

@@ -58,8 +58,7 @@ sub run {
 # A request that is answered by its name.
 sub ask {
     my $name   = "$$-" . 7 * ++$serial;
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /$name HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, "/$name");
     return [$client, "$name 0"];
 }
 

@@ -59,8 +59,7 @@ subtest 'a listener of whose clients the server cannot hear' => sub {
     like $server->log, qr/limit of open files is \d+, and \d+ are needed before the first client comes.*ulimit -n/,
         'nobody is told that there is room for clients';
     unlike $server->log, qr/that is enough for/, '... nor for how many';
-    my $client = Howdah::Test::Client->new($path);
-    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($path, '/');
     kill TTOU => $server->pid for 1, 2;
     is $client->response->{status}, 200, 'its clients are let in when another descriptor is free';
 };

@@ -38,8 +38,7 @@ subtest 'a worker that hangs' => sub {
         options => ['--workers', 1],
         app     => 'sub { print STDERR "it hangs\n"; sleep 600 while 1 }',
     );
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/');
     ok $server->wait_for_log(qr/it hangs/);
     my @family = descendants(2, $server->pid);
     $server->signal('KILL');

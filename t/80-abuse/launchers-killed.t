@@ -73,8 +73,7 @@ subtest 'both: whoever needs them is told at once; then the zygote: a failure, w
         $server->workers == 2 && !grep { $_ == $victim } $server->workers;
         }),
         'the zygote forks workers';
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /slow/2 HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/slow/2');
     $server->wait_until(sub {
         grep { $_->{state} eq 'busy' } @{$operator->status->{workers}{list}};
     });
@@ -87,9 +86,8 @@ subtest 'both: whoever needs them is told at once; then the zygote: a failure, w
 
 subtest 'launchers, zygote and workers: the server does not wait for anybody' => sub {
     my ($operator, $server) = start();
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /slow/60 HTTP/1.1\r\nHost: x\r\n\r\n");
-    my $start = time;
+    my $client = Howdah::Test::Client->asking($server, '/slow/60');
+    my $start  = time;
     kill_launchers($server);
     kill KILL => $server->processes('zygote'), $server->workers;
     is $server->wait_for_exit, 1, 'exit status';

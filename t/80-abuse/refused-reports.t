@@ -70,8 +70,7 @@ for my $round (1 .. 3) {
 }
 is + ($operator->ask('reload'))[0], 0, 'a reload works';
 for my $request (1 .. 4) {
-    my $client = Howdah::Test::Client->new($server);
-    $client->write("GET /hint HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $client = Howdah::Test::Client->asking($server, '/hint');
     is join(' ', map { $client->response->{status} } 1, 2), '103 200', "interim response $request is sent";
 }
 my ($status, $found, $err) = $operator->ask(qw(heap --why Howdah::Test::None));

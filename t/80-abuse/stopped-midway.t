@@ -32,8 +32,7 @@ $client->write(sprintf "POST /app HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\
 ok $server->wait_until(\&has_stopped_one), 'a worker is stopped';
 
 for (1 .. 15) {
-    my $other = Howdah::Test::Client->new($server);
-    $other->write("GET /1-0 HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $other    = Howdah::Test::Client->asking($server, '/1-0');
     my $response = $other->response;
     is "$response->{status} $response->{body}", '200 1-0 0', 'the other one serves' or last;
     sleep 0.1;

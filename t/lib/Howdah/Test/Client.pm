@@ -31,6 +31,14 @@ sub new {
     return bless {socket => $socket, input => '', patience => PATIENCE}, $class;
 }
 
+# One that has asked for a path, as simply as can be.
+sub asking {
+    my ($class, $to, $path) = @_;
+    my $self = $class->new($to);
+    $self->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
+    return $self;
+}
+
 # A whole exchange on a connection of its own: the response.
 sub ask {
     my ($class, $to, $bytes, %how) = @_;
