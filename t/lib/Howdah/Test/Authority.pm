@@ -33,6 +33,7 @@ sub start {
         or die "cannot listen: $@";
     defined($self->{pid} = fork) or die "cannot fork: $!";
     return $self if $self->{pid};
+    setpgrp;    # so that those who answer slowly end with it, and leave nobody waiting for the end of the test's output
     local $SIG{CHLD} = 'IGNORE';
 
     while (my $client = $listener->accept) {
@@ -159,7 +160,7 @@ sub DESTROY {
     my $self = shift;
     return if $self->{owner} != $$;
     local ($@, $!, $?);
-    kill TERM => $self->{pid};
+    kill TERM => -$self->{pid}, $self->{pid};    # the group once there is one
     waitpid $self->{pid}, 0;
     return;
 }
