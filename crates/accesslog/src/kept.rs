@@ -5,30 +5,18 @@ use std::ops::Range;
 use crate::needs::{Needs, Source};
 use crate::record::Values;
 
-/// One per connection or slot; it is cleared and filled again for each request, and keeps its memory.
+/// One for each request of which something is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     bytes: Vec<u8>,
     spans: Vec<Option<Range<usize>>>,
 }
 
-/// A store that one huge request has made larger than this is given back.
-const ROOMY: usize = 16 * 1024;
-
 impl Kept {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Forgets everything: the next request begins.
-    pub fn clear(&mut self) {
-        self.spans.clear();
-        self.bytes.clear();
-        if self.bytes.capacity() > ROOMY {
-            self.bytes = Vec::new();
-        }
     }
 
     /// Keeps a field or variable if `needs` asks for it. Several fields of one name are joined in a request (by `, `,
@@ -136,14 +124,5 @@ mod tests {
             kept.offer(&needs, Source::RequestHeader, name.as_bytes(), b"1");
         }
         assert_eq!((kept.value(need), kept.value(need + 1)), (None, None));
-    }
-
-    #[test]
-    fn a_store_keeps_its_memory_unless_a_huge_request_has_made_it_large() {
-        for (capacity, kept) in [(16_384, 16_384), (16_385, 0)] {
-            let mut store = Kept { bytes: Vec::with_capacity(capacity), spans: vec![None] };
-            store.clear();
-            assert_eq!((store.bytes.capacity(), store.spans.len()), (kept, 0));
-        }
     }
 }

@@ -57,18 +57,6 @@ impl Needs {
         self.of(source).next().is_some()
     }
 
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// Whether the format needs none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// The number of this need, added if it is new.
     pub(crate) fn add(&mut self, source: Source, name: &[u8]) -> usize {
         let known =

@@ -58,6 +58,5 @@ fn needs_name_each_value_once_and_nothing_else() {
     assert_eq!(needs, expected.map(|(source, name)| (source, name.into())));
     let (needs, none) = (format.needs(), compile("%h %t", Compat::Apache).unwrap());
     assert!(needs.any(Source::Environment) && !needs.any(Source::RequestTrailer));
-    assert_eq!((needs.len(), needs.is_empty()), (6, false));
-    assert_eq!((none.needs().len(), none.needs().is_empty()), (0, true));
+    assert_eq!((needs.iter().count(), none.needs().iter().count()), (6, 0));
 }
