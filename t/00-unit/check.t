@@ -209,6 +209,12 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         [['-l', $good], qr{cannot listen on \Q$good\E: it is there and is no socket}],
         [['-l', '/' . 'l' x 108], qr{cannot listen on \S+: it has 109 bytes}],
         [['--status-listen', '/no/such/a.sock'], qr{cannot listen on /no/such/a\.sock: }],
+        [
+            ['-l', 'nobody.invalid:80'],
+            qr{cannot listen on nobody\.invalid:80: .*; name an address or a name of this machine}
+        ],
+        [['-o', 'nobody.invalid'], qr{cannot listen on nobody\.invalid:5000: }],
+        [['--status-listen', '192.0.2.1:81'], qr{cannot listen on 192\.0\.2\.1:81: .*; name an address or a name}],
         $> == 0 ? @as_root : (),
     );
     for my $case (@cases) {

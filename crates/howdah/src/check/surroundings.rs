@@ -1,5 +1,6 @@
 //! What a start needs beside an application that compiles: users and groups, certificates with their keys, levels and places of logs,
-//! places for certificates and large bodies. Nothing is bound or written, and nothing is left that was made.
+//! places for certificates and large bodies. Nothing is written, nothing is bound for longer than a look takes, and nothing is left that
+//! was made.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use howdah_accesslog::{Target, misleads};
-use howdah_front::Address;
+use howdah_front::{Address, ListenError, ListenOptions, Listener};
 use rustix::fs::{Access, access};
 
 use crate::control::socket;
@@ -35,7 +36,7 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
         .chain(authority)
         .chain(kept)
         .chain(unwritable)
-        .chain(closed_sockets(options))
+        .chain(closed_listeners(options))
         .chain(socket::fault(&options.instance))
         .chain(pid)
         .chain(spool)
@@ -92,14 +93,27 @@ fn files(options: &Serve) -> Vec<(&'static str, PathBuf)> {
     targets.chain(options.logs.error_log.clone().map(|path| ("--error-log", path))).collect()
 }
 
-/// Unix sockets that nobody could listen on. Whether an address of TCP can be had is known to who tries, and a server that is to be
-/// replaced may have it.
-fn closed_sockets(options: &Serve) -> impl Iterator<Item = String> {
+/// Unix sockets that nobody could listen on, and hosts that are not this machine. Whether a port of TCP can be had is known to who tries,
+/// and a server that is to be replaced may have it.
+fn closed_listeners(options: &Serve) -> impl Iterator<Item = String> {
     let all = options.listeners().into_iter().chain(options.redirects(0)).chain(options.pages());
-    all.filter_map(|(address, _)| match address {
-        Address::Unix(path) => closed_socket(&path),
-        _ => None,
+    all.filter_map(|(address, _)| match &address {
+        Address::Unix(path) => closed_socket(path),
+        Address::Host(host, _) => not_here(&address, host),
+        Address::Any(_) | Address::Abstract(_) => None,
     })
+}
+
+/// Why a host cannot be listened on, whatever the port: one that the kernel chooses is tried.
+fn not_here(address: &Address, host: &str) -> Option<String> {
+    let anywhere = Address::Host(host.to_owned(), 0);
+    let shown = address.to_string();
+    let error = match Listener::bind(&anywhere, &ListenOptions::default()).err()? {
+        ListenError::System(_, error, hint) => ListenError::System(shown, error, hint),
+        ListenError::NoAddress(_) => ListenError::NoAddress(shown),
+        other @ ListenError::InTheWay(_) => other,
+    };
+    Some(error.to_string())
 }
 
 fn closed_socket(path: &Path) -> Option<String> {
