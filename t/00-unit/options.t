@@ -83,6 +83,36 @@ subtest 'a bad value is named with its option, its source and the way out' => su
     like $err, qr/the environment has HOWDAH_HEADER_TIMEOUT=soon/;
 };
 
+subtest 'a number is too much in the units of its option, however much it is' => sub {
+    for my $case (
+        ['--slow-log=99999999999999999999', 'too long: times end at 8760h'],
+        ['--slow-log=9000h', 'too long: times end at 8760h'],
+        ['--header-timeout=99999999999999999999', 'too long: times end at 8760h'],
+        ['--max-body-size=99999999999999999999', 'too large: sizes end below 16 EiB'],
+        ['--slow-log=soon', 'not a time: write milliseconds'],
+        )
+    {
+        my ($status, undef, $err) = run_howdah('check', $case->[0], '-e', 'sub {}');
+        is $status, 2, $case->[0];
+        like $err, qr/\Q$case->[1]\E/;
+    }
+};
+
+subtest 'a host is no address with a port, no path and not nothing' => sub {
+    for my $host ('', '127.0.0.1:80', '/run/app.sock', '::1:x', 'a b') {
+        my ($status, undef, $err) = run_howdah('check', "--host=$host", '-e', 'sub {}');
+        is $status, 2, "--host='$host'";
+        like $err, qr/'\Q$host\E' for '--host <HOST>': .* HOST:PORT and paths by --listen/;
+    }
+    local $ENV{HOWDAH_HOST} = '';
+    like + (run_howdah('check', '-e', 'sub {}'))[2], qr/^ *tip: the environment has HOWDAH_HOST=$/m,
+        'nor by a variable';
+    delete local $ENV{HOWDAH_HOST};
+    my ($status, $out) = run_howdah('check', '--host=*', '--port=81', '-e', 'sub {}');
+    is $status, 0, '* is every address';
+    like $out, qr/^listen +:81 /m;
+};
+
 subtest 'a variable that is wrong is told, with the way out' => sub {
     for my $case (
         [HOWDAH_NO_STATUS => 'enabled', qr/a switch is on or off: write 1 or 0$/m],

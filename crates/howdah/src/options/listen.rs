@@ -3,6 +3,8 @@
 //! The options add up: each -l, a -S and a -o/-p pair name one listener. [`Listen::listeners`] joins them
 //! into the list that the front binds.
 
+use std::net::Ipv6Addr;
+
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use howdah_front::Address;
@@ -32,7 +34,7 @@ pub(crate) struct Listen {
     pub(crate) listen: Vec<Several>,
 
     /// Name or address to listen on, at --port
-    #[arg(short = 'o', long, value_name = "HOST")]
+    #[arg(short = 'o', long, value_name = "HOST", value_parser = host)]
     pub(crate) host: Option<String>,
 
     /// Port to listen on, at --host or on every address
@@ -62,6 +64,7 @@ impl Listen {
         let mut all: Vec<Named> = self.listen.iter().flat_map(|several| several.0.clone()).collect();
         all.extend(self.socket.clone().map(Named::from));
         match (&self.host, self.port.unwrap_or(PORT)) {
+            (Some(host), port) if host == "*" => all.push(Address::Any(port).into()),
             (Some(host), port) => all.push(Address::Host(unbracketed(host).to_owned(), port).into()),
             (None, port) if self.port.is_some() => all.push(Address::Any(port).into()),
             _ => {}
@@ -102,4 +105,19 @@ impl Listen {
 /// --host takes an IPv6 address with and without the brackets that it needs before `:PORT`.
 fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
+/// What is no host anywhere is refused before a resolver is asked, whose answer would name neither the option nor the way out.
+/// An empty one, as of a variable that somebody has forgotten to set, is not taken for every address.
+fn host(text: &str) -> Result<String, String> {
+    let inner = unbracketed(text);
+    let is_scoped = |(address, zone): (&str, &str)| address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty();
+    let is_ipv6 = inner.parse::<Ipv6Addr>().is_ok() || inner.split_once('%').is_some_and(is_scoped);
+    let is_word = |text: &str| !text.is_empty() && !text.contains([':', '/', ',', '[', ']', ' ']);
+    if is_ipv6 || is_word(text) {
+        return Ok(text.to_owned());
+    }
+    Err("a host is a name or an address without a port: write it so, or HOST:PORT and paths by --listen; without --host, \
+         --port PORT is every address"
+        .to_owned())
 }

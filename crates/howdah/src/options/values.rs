@@ -29,8 +29,11 @@ impl FromStr for Size {
             "g" | "gb" | "gib" => 30,
             _ => return Err(wrong()),
         };
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        number.checked_mul(1 << shift).map(Self).ok_or_else(|| "too large: sizes end below 16 EiB".to_owned())
+        if digits.is_empty() {
+            return Err(wrong());
+        }
+        let bytes = digits.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
+        bytes.map(Self).ok_or_else(|| "too large: sizes end below 16 EiB".to_owned())
     }
 }
 
@@ -104,23 +107,28 @@ impl FromStr for Time {
             "h" => 3_600_000,
             _ => return Err(wrong()),
         };
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        let millis = number.checked_mul(scale).filter(|ms| *ms <= LONGEST.as_millis() as u64);
-        millis
-            .map(|ms| Self(Duration::from_millis(ms)))
-            .ok_or_else(|| "too long: times end at 8760h (a year)".to_owned())
+        if digits.is_empty() {
+            return Err(wrong());
+        }
+        let millis = digits.parse().ok().and_then(|number: u64| number.checked_mul(scale));
+        let millis = millis.filter(|ms| *ms <= LONGEST.as_millis() as u64);
+        millis.map(|ms| Self(Duration::from_millis(ms))).ok_or_else(|| TOO_LONG.to_owned())
     }
 }
 
 /// A length of time whose bare number is milliseconds.
 pub(crate) fn millis(text: &str) -> Result<Time, String> {
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let wrong = |_| "not a time: write milliseconds, or a number with ms, s, m or h such as 2s".to_owned();
-    if bare { format!("{text}ms").parse() } else { text.parse().map_err(wrong) }
+    let written = if bare { format!("{text}ms") } else { text.to_owned() };
+    written.parse().map_err(|why: String| match why.as_str() {
+        TOO_LONG => why,
+        _ => "not a time: write milliseconds, or a number with ms, s, m or h such as 2s".to_owned(),
+    })
 }
 
 /// Timers add times to the clock; a year is beyond every sane timeout and far from overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+const TOO_LONG: &str = "too long: times end at 8760h (a year)";
 
 impl fmt::Display for Time {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
