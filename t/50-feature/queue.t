@@ -49,6 +49,25 @@ subtest '--max-queue: 503 and Retry-After for the one too many (RFC 9110 15.6.4)
     ok $server->wait_until(sub { $told->() == 5 }), 'logged, once a second';
 };
 
+subtest 'most that have waited at once, though nobody looks meanwhile' => sub {
+    my $server  = start('--workers', 1);
+    my $queue   = sub { $operator->status->{pools}[0]{queue} };
+    my @clients = hold($server);
+    push @clients, map { ask($server, "/waiting/$_") } 1 .. 40;
+    ok $operator->sees_waiting($server, 40), 'forty wait';
+    let_go($server);
+    $_->response for @clients;
+    ok $server->wait_until(sub { $queue->()->{peak} == 40 }), 'a queue that was there for long';
+
+    # Within a tenth of a second, where the status looks at the queue once in a second.
+    for (1 .. 3) {
+        my @burst = map { Howdah::Test::Client->new($server) } 0 .. 60;
+        $burst[$_]->write('GET ' . ($_ ? '/short' : '/slow/0.1') . " HTTP/1.1\r\nHost: x\r\n\r\n") for 0 .. 60;
+        $_->response for @burst;
+    }
+    ok $server->wait_until(sub { $queue->()->{peak} > 40 }, 5), 'one that came and went' or diag explain $queue->();
+};
+
 subtest 'requests are run in the order in which they came' => sub {
     my $server  = start('--workers', 1);
     my @clients = hold($server);

@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             cpus: 1,
             request_timeout: Duration::ZERO,
             upgrades: Arc::new(Upgrades::new(0)),
+            rush: Arc::default(),
             overdue,
             departed,
             damaged,

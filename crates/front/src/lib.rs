@@ -88,7 +88,7 @@ mod repeated;
 mod others;
 
 pub use address::{Address, AddressError, ListenOptions, Serves};
-pub use app::{PoolSetup, Upgrades};
+pub use app::{PoolSetup, Rush, Upgrades};
 pub use capacity::{Capacity, PAGE_CONNECTIONS, Permit};
 pub use config::Config;
 pub use howdah_http1::Limits;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::Context;
-use howdah_front::{Damaged, Front, Loss, Overdue, PoolSetup, Upgrades, WorkerAnswer};
+use howdah_front::{Damaged, Front, Loss, Overdue, PoolSetup, Rush, Upgrades, WorkerAnswer};
 use howdah_supervisor::{
     self as supervisor, Ended, Errors, Event, ExitKind, Family, Shared, Source, Supervisor, cells_for, scale,
 };
@@ -45,6 +45,8 @@ pub(crate) struct Application {
     shared: Shared,
     /// Connections that its workers have taken.
     upgrades: Arc<Upgrades>,
+    /// How many of its requests have waited.
+    rush: Arc<Rush>,
     /// Messages have to say whose they are.
     among_others: bool,
     outlets: Outlets,
@@ -96,6 +98,7 @@ impl Application {
             config: options.supervisor(&wanted),
             shared: share(&wanted, !options.process.no_proctitle, common)?,
             upgrades: Arc::new(Upgrades::new(most_upgrades(&wanted))),
+            rush: Arc::default(),
             wanted,
             among_others,
             outlets: Outlets { overdue, departed, damaged: damage, answers },
@@ -118,6 +121,7 @@ impl Application {
             workers: workers.fewest() as usize..=workers.count() as usize,
             max_queue: u64::from(workers.max_queue),
             upgrades: Arc::clone(&self.upgrades),
+            rush: Arc::clone(&self.rush),
         }
     }
 
@@ -133,6 +137,7 @@ impl Application {
             cpus: u64::from(cpus()),
             request_timeout: self.wanted.request_timeout.limit().unwrap_or_default(),
             upgrades: Arc::clone(&self.upgrades),
+            rush: Arc::clone(&self.rush),
             overdue: overdue.clone(),
             departed: departed.clone(),
             damaged: damaged.clone(),

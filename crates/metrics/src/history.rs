@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +20,7 @@ const MINUTE: u64 = 60 * SECOND;
 /// What is sampled once a second beside the counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gauges {
-    /// Requests that wait for a worker.
+    /// Most requests that have waited for a worker at once since the last tick: where there are several pools, the sum of these.
     pub queue_depth: u64,
     /// Workers that run a request.
     pub busy: u64,
@@ -34,7 +33,6 @@ pub struct Monitor {
     last: (u64, Totals),
     marks: VecDeque<(u64, Totals)>,
     points: VecDeque<Point>,
-    queue_peak: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -168,13 +166,7 @@ impl Monitor {
     #[must_use]
     pub fn new(threads: Vec<Arc<Counters>>, now: u64) -> Self {
         let start = (now, Totals::of(&threads));
-        Self {
-            threads,
-            marks: VecDeque::from([start.clone()]),
-            last: start,
-            points: VecDeque::new(),
-            queue_peak: 0,
-        }
+        Self { threads, marks: VecDeque::from([start.clone()]), last: start, points: VecDeque::new() }
     }
 
     /// To be called about once a second. A longer pause only makes the rates of that time a mean.
@@ -184,13 +176,10 @@ impl Monitor {
         }
         let totals = self.totals();
         let peaks = Peaks::take(&self.threads);
-        let queue = self.take_queue_peak().max(gauges.queue_depth);
-        let gauges = Gauges { queue_depth: queue, ..gauges };
         self.points.push_back(point(&self.last, (now, &totals), peaks, gauges));
         self.points.drain(..self.points.len().saturating_sub(POINTS));
         self.mark(now, &totals);
         self.last = (now, totals);
-        self.queue_peak = self.queue_peak.max(queue);
     }
 
     /// Keeps what is needed to look back a minute.
@@ -203,20 +192,10 @@ impl Monitor {
         }
     }
 
-    fn take_queue_peak(&self) -> u64 {
-        self.threads.iter().map(|counters| counters.queue_peak.swap(0, Relaxed)).sum()
-    }
-
     /// The counters now.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals::of(&self.threads)
-    }
-
-    /// Most requests that ever waited at once, as of the last tick.
-    #[must_use]
-    pub fn queue_peak(&self) -> u64 {
-        self.queue_peak
     }
 
     /// The last minute, as of the last tick.
@@ -360,17 +339,6 @@ mod tests {
         run(&recorder, &mut monitor, 30..100, 5);
         assert!((monitor.recent().duration.max - 0.002).abs() < 1e-12, "{:?}", monitor.recent());
         assert!((monitor.totals().duration.max() - 5.800_000_001).abs() < 1e-12, "ever");
-    }
-
-    #[test]
-    fn a_peak_between_two_ticks_is_seen_once() {
-        let recorder = Recorder::new();
-        let mut monitor = Monitor::new(vec![recorder.counters()], 0);
-        [3, 17, 5].into_iter().for_each(|depth| recorder.queue_depth(depth));
-        monitor.tick(SECOND, Gauges::default());
-        monitor.tick(2 * SECOND, Gauges::default());
-        assert_eq!(monitor.history().queue, [17, 0]);
-        assert_eq!((monitor.queue_peak(), monitor.recent().queue_peak), (17, 17));
     }
 
     #[test]

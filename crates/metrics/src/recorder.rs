@@ -52,7 +52,6 @@ pub struct Counters {
     pub(crate) connection_limit: AtomicU64,
     pub(crate) failures: [AtomicU64; Failure::ALL.len()],
     pub(crate) handshakes: [AtomicU64; Handshake::ALL.len()],
-    pub(crate) queue_peak: AtomicU64,
 }
 
 /// The writing end; each front thread makes its own and keeps it.
@@ -152,13 +151,5 @@ impl Recorder {
     #[inline]
     pub fn handshake(&self, handshake: Handshake) {
         bump(&self.counters.handshakes[handshake.index()], 1);
-    }
-
-    /// So many requests wait now; only the highest since the last look is kept.
-    #[inline]
-    pub fn queue_depth(&self, depth: u64) {
-        if depth > self.counters.queue_peak.load(Relaxed) {
-            self.counters.queue_peak.store(depth, Relaxed);
-        }
     }
 }

@@ -4,8 +4,10 @@ mod job;
 mod channel;
 mod pool;
 mod upgrades;
+mod rush;
 
 pub(crate) use job::Job;
 pub use pool::PoolSetup;
 pub(crate) use pool::{PACKET, Pool, Services};
+pub use rush::Rush;
 pub use upgrades::Upgrades;

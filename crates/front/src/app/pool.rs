@@ -15,6 +15,7 @@ use howdah_wire::{RequestReader, Roster, Segment};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
+use crate::app::rush::Rush;
 use crate::app::upgrades::Upgrades;
 use crate::clock::Clock;
 use crate::exchange::{Desks, Exchange};
@@ -55,6 +56,8 @@ pub struct PoolSetup {
     pub request_timeout: Duration,
     /// Connections that its workers have taken; one for all threads.
     pub upgrades: Arc<Upgrades>,
+    /// How many of its requests have waited; one for all threads.
+    pub rush: Arc<Rush>,
     /// Told of workers that are stuck.
     pub overdue: UnboundedSender<Overdue>,
     /// With [`crate::Config::abort_on_disconnect`]: told of workers whose client has left.
@@ -229,7 +232,7 @@ impl Pool {
         self.queued.set(0);
         let mut dispatch = self.dispatch.borrow_mut();
         let news = dispatch.take_news();
-        dispatch.wake_workers(self.services.clock.now());
+        self.setup.rush.note(dispatch.wake_workers(self.services.clock.now()));
         if dispatch.needs_backstop() {
             self.backstop.notify_one();
         }

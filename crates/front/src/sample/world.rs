@@ -176,6 +176,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         cpus: 2,
         request_timeout,
         upgrades: Arc::new(Upgrades::new(max_upgrades)),
+        rush: Arc::default(),
         overdue,
         departed,
         damaged: damage,

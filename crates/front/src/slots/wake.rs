@@ -50,18 +50,19 @@ impl Dispatch {
         }
     }
 
-    /// Wakes as many workers as the queue needs.
-    pub(crate) fn wake_workers(&mut self, now: u64) {
+    /// Wakes as many workers as the queue needs. So many requests wait.
+    pub(crate) fn wake_workers(&mut self, now: u64) -> u64 {
         let waiting = self.queue.backlog();
         let sleepers = if waiting == 0 { 0 } else { self.queue.cells.sleepers() };
         if sleepers == 0 {
-            return;
+            return waiting;
         }
         self.share_on();
         let awake = self.come_soon(now);
         for _ in 0..self.wanted(waiting).saturating_sub(awake).min(waiting).min(u64::from(sleepers)) {
             self.wake_one();
         }
+        waiting
     }
 
     /// How many workers should be awake for so many requests.
@@ -164,7 +165,7 @@ mod tests {
             bench.act(|dispatch| {
                 dispatch.cpus = cpus;
                 dispatch.run_ns = run;
-                dispatch.wake_workers(NOW);
+                assert_eq!(dispatch.wake_workers(NOW), waiting as u64);
             });
             let woken = woken(&bench, sleepers);
             // Who has slept for the shortest time is the first.

@@ -136,10 +136,8 @@ impl Collector {
     }
 
     fn show(&self, supervised: &[Supervised], memories: &Known, started: f64) -> Vec<Pool> {
-        // Front threads count how many wait in all.
-        let peak = (self.pools.len() == 1).then(|| self.monitor.queue_peak());
         let pools = self.pools.iter().zip(supervised);
-        pools.map(|(pool, known)| pool.show(self.stage, known, memories, started, peak)).collect()
+        pools.map(|(pool, known)| pool.show(self.stage, known, memories, started)).collect()
     }
 
     /// The front does not see a worker claim a request: it takes those that wait for running ones.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use howdah_find::growth::growing;
 use howdah_find::leaks::Route;
-use howdah_front::Upgrades;
+use howdah_front::{Rush, Upgrades};
 use howdah_metrics::{ExitCause, Growth, Lifecycle, Per, Pool, Queue, State, Workers, printable};
 use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised, WorkerInfo};
 use howdah_wire::{RouteCell, Segment, WorkerPhase};
@@ -49,6 +49,7 @@ pub(crate) struct Facts {
     pub(crate) max_queue: u64,
     /// Counted by the front.
     pub(crate) upgrades: Arc<Upgrades>,
+    pub(crate) rush: Arc<Rush>,
 }
 
 /// What is watched of a pool, and remembered from one look to the next.
@@ -59,7 +60,7 @@ pub(super) struct Watched {
     /// What that said last.
     said: Supervised,
     saturation: Saturation,
-    /// Most that waited at a tick.
+    /// Most that have waited at once, as of the last tick.
     peak: u64,
 }
 
@@ -80,23 +81,15 @@ impl Watched {
         self.said.clone()
     }
 
-    /// To be called once a second. Requests that wait, workers that run one.
+    /// To be called once a second. Most requests that have waited at once since then, workers that run one.
     pub(super) fn tick(&mut self) -> (u64, u64) {
-        let waiting = self.waiting();
+        let waiting = self.facts.rush.take().max(self.waiting());
         self.peak = self.peak.max(waiting);
         (waiting, self.busy())
     }
 
-    /// All of it. `loaded` is the server's start, `peak` the most that ever waited, if that is known better than by
-    /// looking once a second.
-    pub(super) fn show(
-        &self,
-        stage: Stage,
-        supervised: &Supervised,
-        memories: &Known,
-        loaded: f64,
-        peak: Option<u64>,
-    ) -> Pool {
+    /// All of it. `loaded` is the server's start.
+    pub(super) fn show(&self, stage: Stage, supervised: &Supervised, memories: &Known, loaded: f64) -> Pool {
         Pool {
             name: self.facts.name.clone(),
             application: self.facts.application.clone(),
@@ -108,7 +101,7 @@ impl Watched {
             reloading: supervised.reloading,
             templates: supervised.templates,
             zygote: supervised.zygote.map(|pid| pid.as_raw_pid().unsigned_abs()),
-            queue: self.queue(peak),
+            queue: self.queue(),
             upgrades: self.upgrades(),
             workers: self.workers(supervised, memories),
             lifecycle: lifecycle(&supervised.counts),
@@ -122,11 +115,12 @@ impl Watched {
         howdah_metrics::Upgrades { open, limit, total: upgrades.total(), refused: upgrades.refused() }
     }
 
-    fn queue(&self, peak: Option<u64>) -> Queue {
+    fn queue(&self) -> Queue {
+        let depth = self.waiting();
         Queue {
-            depth: self.waiting(),
+            depth,
             limit: self.facts.max_queue,
-            peak: peak.unwrap_or(self.peak),
+            peak: self.peak.max(depth),
             oldest_seconds: self.oldest_wait().as_secs_f64(),
             saturated: self.saturation.is_now,
             saturated_seconds: self.saturation.sum.as_secs_f64(),
@@ -336,6 +330,7 @@ mod tests {
             workers: 1..=2,
             max_queue: 7,
             upgrades: Arc::new(Upgrades::new(1)),
+            rush: Arc::default(),
         });
         let said = Supervised {
             generation: 3,
@@ -344,7 +339,7 @@ mod tests {
         };
         pool.recall(Some(said));
         let recalled = pool.recall(None);
-        let shown = pool.show(Stage::Serving, &recalled, &Known::default(), 1.0, None);
+        let shown = pool.show(Stage::Serving, &recalled, &Known::default(), 1.0);
         assert_eq!((shown.name.as_str(), shown.generation, shown.queue.limit), ("/shop", 3, 7));
         assert!(shown.trouble.is_some_and(|trouble| trouble.starts_with("the supervisor does not answer")));
         assert_eq!(shown.workers.list[0].state, howdah_metrics::WorkerState::Draining);
