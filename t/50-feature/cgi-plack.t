@@ -24,7 +24,7 @@ my @COMPILED = qw(directory.cgi env.cgi stdout-caught.cgi input.cgi input-part.c
 
 # Not: what depends on variables that these modules do not set, on permissions, and what has not the form of a CGI script.
 my %NOT_EXECUTED = map { $_ => 1 }
-    qw(arguments.cgi background.cgi head-broken.cgi head-unended.cgi head-typeless.cgi .hidden.cgi inc-late.cgi
+    qw(arguments.cgi background.cgi head-broken.cgi head-unended.cgi head-typeless.cgi .hidden.cgi
     locale.cgi meta.cgi names.cgi not-executable.cgi process.cgi redirect.cgi redirect-loop.cgi silent.cgi);
 
 sub plackup {
