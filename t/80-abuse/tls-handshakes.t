@@ -48,7 +48,7 @@ sub answer {
     return join '', <$socket>;
 }
 
-my $before = $server->descriptors;
+my $before = $server->descriptors_at_rest;
 
 # The beginning of a greeting: a record of 512 bytes, of which five come.
 my $greeting = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";

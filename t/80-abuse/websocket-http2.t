@@ -208,7 +208,7 @@ sub unread {
     for my $case (['ends its side', '60s', 0], ['does nothing', '1s', 3]) {
         my ($what, $timeout, $kept) = @$case;
         my $server = start('--write-timeout', $timeout, '--min-send-rate', 0);
-        my $before = $server->descriptors;
+        my $before = $server->descriptors_at_rest;
         my @tunnels;
         for (1 .. 3) {
             my $frames = Howdah::Test::Frames->new($server, settings => {4 => 0});
@@ -234,7 +234,7 @@ sub stalled {
     for my $is_killed (0, 1) {
         my @options = ('--write-timeout', 0, '--min-send-rate', 0, '--graceful-timeout', '1s');
         my $server  = start(@options, '--access-log', '-', '--access-log-format', 'line of %U');
-        my $before  = $server->descriptors;
+        my $before  = $server->descriptors_at_rest;
         my $frames  = Howdah::Test::Frames->new($server, settings => {4 => 2**31 - 1});
         is open_to($frames, '/flood')->status, 200, 'an application that says more than its client takes';
         sleep 1;

@@ -109,6 +109,18 @@ sub memory {
 
 sub descriptors { my @all = glob "/proc/$_[0]{pid}/fd/*"; return scalar @all }
 
+# How many it has open once that is always the same: when it says that it serves, its threads are still taking over listeners.
+sub descriptors_at_rest {
+    my $self = shift;
+    my ($count, $since) = (0, 0);
+    $self->wait_until(sub {
+        my $now = $self->descriptors;
+        ($count, $since) = ($now, time) if $now != $count;
+        return time - $since > 0.3;
+    });
+    return $count;
+}
+
 sub launchers { return $_[0]->processes('launcher') }
 sub workers { return $_[0]->processes('worker') }
 
