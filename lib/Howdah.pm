@@ -146,7 +146,7 @@ For Howdah's own modules.
 A worker that has run its hooks flushes its handles and leaves by C<_exit>: C<END> blocks and destructors of global
 objects do not run, since that would copy memory shared with the other workers only to throw it away. With
 C<--full-destruct> they run. When the application calls C<exit>, its C<END> blocks run first in either case, and the
-exit status is kept.
+exit status is kept. C<exec> runs neither: see F<docs/processes.md>.
 
 =head1 SEE ALSO
 

@@ -35,6 +35,7 @@ BOOT:
     CONSTANT(ZYGOTE_TITLES);
     CONSTANT(ZYGOTE_ERRORS);
     hd_prepare_errors();
+    hd_prepare_exec(aTHX);
 
 void
 attach(int control)

@@ -235,6 +235,9 @@ void hd_know_errors(pTHX);
 void hd_settle_streams(pTHX);
 void hd_write_errors(const char *bytes, size_t count);
 
+/* exec.c */
+void hd_prepare_exec(pTHX);
+
 /* here.c */
 void hd_prepare_question(pTHX);
 void hd_tell_place(pTHX);

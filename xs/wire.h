@@ -467,6 +467,10 @@ enum Leave
    The front is gone.
    */
   LEAVE_ORPHAN = 6,
+  /*
+   The application executes another program.
+   */
+  LEAVE_EXEC = 7,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum Leave Leave;

@@ -40,7 +40,7 @@ impl End {
         match (self.leave, self.status) {
             (Leave::Quota, _) => Cause::MaxRequests,
             (Leave::Harakiri, _) => Cause::Harakiri,
-            (Leave::Exit, _) => Cause::AppExit,
+            (Leave::Exit | Leave::Exec, _) => Cause::AppExit,
             (Leave::Drained, _) => self.wish.unwrap_or(Cause::Deadline),
             (Leave::Signal, _) => self.wish.unwrap_or(Cause::Signal),
             (Leave::Unsaid, ExitKind::Signaled(_)) if self.is_killed_by_us() => {
@@ -107,6 +107,14 @@ impl End {
             }
             Leave::Exit => {
                 tracing::warn!(worker, pid, requests, "worker left: the application called exit ({status})");
+            }
+            Leave::Exec => {
+                tracing::warn!(
+                    worker,
+                    pid,
+                    requests,
+                    "worker left: the application executed another program"
+                );
             }
             Leave::Orphan => tracing::warn!(worker, pid, requests, "worker left: it took the front for dead"),
             // The server stops at once, as it has said, and that costs nobody anything.
@@ -237,6 +245,7 @@ mod tests {
             (End { wish: Some(Cause::Resize), ..drained }, Cause::Resize),
             (End { leave: Leave::Quota, wish: Some(Cause::Reload), ..drained }, Cause::MaxRequests),
             (End { leave: Leave::Exit, ..QUIET }, Cause::AppExit),
+            (End { leave: Leave::Exec, ..QUIET }, Cause::AppExit),
             (End { leave: Leave::Signal, ..drained }, Cause::Signal),
             (End { leave: Leave::Orphan, ..QUIET }, Cause::Crash),
             (End { unborn: true, status: ExitKind::Unknown, ..QUIET }, Cause::Crash),

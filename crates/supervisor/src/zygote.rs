@@ -247,6 +247,12 @@ impl Zygote {
             return None;
         }
         if self.patience.as_mut().is_some_and(|patience| patience.look().is_zero()) {
+            if self.link.is_none() && !self.told_to_stop {
+                tracing::error!(
+                    pid = self.pid_number(),
+                    "the process that loads the application goes on without its control socket, and is killed: it has executed another program (exec), or closed all descriptors"
+                );
+            }
             self.signal(Signal::KILL);
             self.patience = Some(Patience::new(PATIENCE));
         }

@@ -109,6 +109,8 @@ pub enum Leave {
     Exit = 5,
     /// The front is gone.
     Orphan = 6,
+    /// The application executes another program.
+    Exec = 7,
 }
 
 /// What an operator may want of a worker that serves: which word of [`WorkerCell::asked`] says so, see `inquiry`.

@@ -23,7 +23,7 @@ macro_rules! read {
 
 read! {
     WorkerPhase: Absent Starting Idle Busy Leaving;
-    Leave: Unsaid Drained Quota Harakiri Signal Exit Orphan;
+    Leave: Unsaid Drained Quota Harakiri Signal Exit Orphan Exec;
     MessageKind: Body Socket File Interim Answer Loan;
     ZygoteOrder: Attach Segment Spawn Stop Signal;
     ZygoteReport: Ready Failed Spawned Exited Log;
@@ -38,7 +38,7 @@ mod tests {
     fn a_word_stands_for_the_value_whose_number_it_is_or_for_nothing() {
         for word in 0..10 {
             assert_eq!(WorkerPhase::read(word).map(|phase| phase as u32), (word < 5).then_some(word));
-            assert_eq!(Leave::read(word).map(|leave| leave as u32), (word < 7).then_some(word));
+            assert_eq!(Leave::read(word).map(|leave| leave as u32), (word < 8).then_some(word));
             let kinds = 1..7;
             assert_eq!(
                 MessageKind::read(word).map(|kind| kind as u32),
