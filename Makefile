@@ -12,6 +12,8 @@ PROVE   ?= prove
 JOBS    ?= 3
 PYTHON  ?= python3
 TESTS   ?= t/
+# --no-run: the tests of crates are built, to be run later.
+CARGO_ONLY ?=
 FUZZ_SECONDS ?= 30
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
@@ -19,7 +21,7 @@ export CARGO
 .DEFAULT_GOAL := help
 # The parts of `make test` build the same things, and measure.
 .NOTPARALLEL:
-.PHONY: help deps deps-run build run test test-rust test-loom test-perl test-bench lint lint-rust lint-perl fmt header bench bench-smoke bench-deps fuzz man install clean
+.PHONY: help deps deps-run build run test test-crates test-server test-rust test-loom test-perl test-bench lint lint-rust lint-perl fmt header bench bench-smoke bench-deps fuzz man install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,14 +42,18 @@ build: ## bin/howdah and its Perl modules in blib/
 run: deps-run build ## serve examples/hello.psgi on 127.0.0.1:5000
 	bin/howdah --listen $(LISTEN) $(ARGS) examples/hello.psgi
 
-test: deps build test-rust test-loom test-perl test-bench ## every test
+test: deps build test-crates test-server ## every test
+
+# What cargo builds for itself, and what asks the server as it is built: .ci/run has the second while it builds the first.
+test-crates: test-rust test-loom
+test-server: build test-perl test-bench
 
 test-rust:
-	$(CARGO) test --workspace --locked --quiet
+	$(CARGO) test --workspace --locked --quiet $(CARGO_ONLY)
 
 # The models replace the atomics, so they live in a target directory of their own.
 test-loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile loom --locked --quiet -p howdah-wire --test loom
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile loom --locked --quiet -p howdah-wire --test loom $(CARGO_ONLY)
 
 # For some of the tests only: make test-perl TESTS=t/00-unit
 test-perl:
