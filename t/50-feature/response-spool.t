@@ -11,8 +11,6 @@ use Howdah::Test::Server;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-alarm 300;
-
 my $whole    = md5_hex((join '', map { sprintf "%07d\n", $_ } 1 .. 125_000) x 12);
 my %framings = (
     'whole, with its length'    => ['/array', '1.1'],

@@ -23,7 +23,7 @@ my @tests = (
     ),
 );
 for my $test (@tests) {
-    alarm 300;    # its own is 180
+    alarm 500;    # its own is 400
     local $ENV{TEST_OVER_TLS} = 1;
     my ($status, $out, $err) = run_command($^X, '-Mblib', $test);
     is $status, 0, $test or diag "$out$err";

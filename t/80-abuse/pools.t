@@ -11,7 +11,6 @@ use Howdah::Test::Server;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-alarm 300;
 my $operator = Howdah::Test::Operator->new;
 my $file     = $operator->dir . '/mad.psgi';
 my $calm     = 't/apps/load.psgi';

@@ -17,7 +17,7 @@ use constant PARTS => qw(header names queue fronts workers routes ring controls 
 my $seed = $ENV{SCRIBBLE_SEED} // int time ^ $$;
 my $more = $ENV{SCRIBBLE_TIMES} // 1;              # so many times as many rounds
 my $code = do { local $/; <DATA> };
-alarm 180 * $more;
+alarm 400 * $more;
 srand $seed;
 
 sub scribble {

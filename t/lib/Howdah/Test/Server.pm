@@ -20,9 +20,10 @@ use Time::HiRes qw(sleep time);
 # A noisy machine may take its time; a hung server must not take ours.
 use constant PATIENCE => 30;
 
-# Dies rather than hangs, so that servers are stopped. A test that needs longer says so by another alarm.
+# Dies rather than hangs, so that servers are stopped. Those that work hardest take half a minute of a processor, of which a busy
+# machine may give them a tenth. A test that needs longer says so by another alarm.
 $SIG{ALRM} = sub { die "the test takes too long\n" };
-alarm 180;
+alarm 400;
 
 # Options: app (text of a .psgi) or file (its name); options; listen (default 127.0.0.1:0, undef for none);
 # command (instead of howdah and its options); env; expect (what the log says once it serves).
