@@ -20,19 +20,19 @@ use tokio::time::Instant;
 
 use crate::address::Serves;
 use crate::capacity::Permit;
-use crate::clock::Clock;
+use crate::idle::{GREETING, HANDSHAKE};
 use crate::linger::linger;
 use crate::others::let_others;
 use crate::request::Client;
 use crate::server::{Presence, Server};
-use crate::timers::Rest;
+use crate::timers::{Rest, Timer};
 use crate::transport::{Socket, Tls, Transport, Works};
 use crate::{h1, h2};
 
-/// So long a client may be waited for while another one waits for its place.
-const SILENCE: Duration = Duration::from_secs(1);
-/// How often it is asked whether the thread ends.
-const GLANCE: Duration = Duration::from_secs(1);
+/// So long a client may be waited for that has said nothing yet, while another one waits for its place.
+const SILENCE: Duration = Duration::from_nanos(GREETING);
+/// And one that has, since it was last answered.
+const ON_ITS_WAY: Duration = Duration::from_nanos(HANDSHAKE);
 /// For a browser that speaks HTTP where TLS is expected, behind the Date.
 const PLAIN: &[u8] = b"\r\nContent-Type: text/plain\r\nContent-Length: 52\r\nConnection: close\r\n\r\n\
     400 Bad Request: TLS is spoken here, write https://\n";
@@ -130,36 +130,36 @@ impl Gate {
         linger(server, &mut Transport::Plain(tls.into_socket()), &timer).await;
     }
 
-    /// The handshake, as long as there is time for it: while the thread drains, as long as for a head that has begun.
+    /// The handshake, as long as there is time for it: while the thread drains, as long as for a head that has begun. Where there is no
+    /// room, a client may have to go that is waited for.
     async fn shake(&self, server: &'static Server, tls: &mut Tls, serves: Serves) -> io::Result<()> {
         let Server { timers, doors, clock, config, .. } = server;
         // Whoever waits for the last connection waits for this one, too.
         let timer = timers.start(serves);
         let _inside = doors.enter(serves);
-        timer.set(Rest::Begun, clock.after(config.tls_handshake_timeout));
-        let mut handshake = pin!(self.handshake(tls, clock));
-        loop {
-            let in_time = poll_fn(|context| match handshake.as_mut().poll(context) {
-                Poll::Pending if timer.poll_expired(context) || doors.is_cut_off() => {
-                    Poll::Ready(Err(ErrorKind::TimedOut.into()))
-                }
-                outcome => outcome,
-            });
-            if let Ok(outcome) = tokio::time::timeout(GLANCE, in_time).await {
-                return outcome;
+        timer.set(Rest::Greets, clock.after(config.tls_handshake_timeout));
+        let mut handshake = pin!(self.handshake(server, tls, &timer));
+        let unwanted = || timer.is_unwanted() && timer.rest() != Rest::Begun;
+        poll_fn(|context| match handshake.as_mut().poll(context) {
+            Poll::Pending if timer.poll_expired(context) || unwanted() || doors.is_cut_off() => {
+                Poll::Ready(Err(ErrorKind::TimedOut.into()))
             }
-            if !doors.is_draining() && !doors.keeps_connections() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-        }
+            outcome => outcome,
+        })
+        .await
     }
 
-    async fn handshake(&self, tls: &mut Tls, clock: &Clock) -> io::Result<()> {
-        let mut since = Instant::now();
+    async fn handshake(&self, server: &Server, tls: &mut Tls, timer: &Timer) -> io::Result<()> {
+        let (mut since, mut patience) = (Instant::now(), SILENCE);
         while tls.is_handshaking() {
-            let first = self.hear(tls, since).await?;
+            let first = self.hear(tls, since + patience).await?;
+            patience = ON_ITS_WAY;
+            // It is for us to go on.
+            timer.stir();
             if first.is_ascii_uppercase() {
-                tls.say_plainly(&[b"HTTP/1.1 400 Bad Request\r\nDate: ", &clock.date()[..], PLAIN].concat());
+                tls.say_plainly(
+                    &[b"HTTP/1.1 400 Bad Request\r\nDate: ", &server.clock.date()[..], PLAIN].concat(),
+                );
                 return Err(io::Error::new(ErrorKind::InvalidData, "it speaks HTTP"));
             }
             let turn = self.turn.acquire().await;
@@ -175,6 +175,7 @@ impl Gate {
             // An alert, if need be.
             poll_fn(|context| tls.poll_flush(context)).await?;
             shaken?;
+            timer.shakes(answers);
             if answers {
                 since = Instant::now();
             }
@@ -182,11 +183,17 @@ impl Gate {
         Ok(())
     }
 
-    /// Waits for more of the client's part, of which the last was answered then: a byte now and then is nothing. It is for the client to
+    /// Waits for more of the client's part, which does not have to go before then: a byte now and then is nothing. It is for the client to
     /// say something; who waits for a computation of ours, as all do where many come at once, does not have to go.
-    async fn hear(&self, tls: &mut Tls, since: Instant) -> io::Result<u8> {
-        let unwanted = async {
-            tokio::time::sleep_until(since + SILENCE).await;
+    async fn hear(&self, tls: &mut Tls, patient: Instant) -> io::Result<u8> {
+        let first = self.unless_wanted(patient, poll_fn(|context| tls.poll_greeting(context))).await;
+        first.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))
+    }
+
+    /// What is waited for; nothing when, from then on, somebody else waits for the place.
+    async fn unless_wanted<T>(&self, patient: Instant, awaited: impl Future<Output = T>) -> Option<T> {
+        let wanted = async {
+            tokio::time::sleep_until(patient).await;
             loop {
                 self.wanted.notified().await;
                 // That may have been said to nobody, and a place be free since.
@@ -197,8 +204,8 @@ impl Gate {
         };
         tokio::select! {
             biased;
-            first = poll_fn(|context| tls.poll_greeting(context)) => first,
-            () = unwanted => Err(ErrorKind::TimedOut.into()),
+            done = awaited => Some(done),
+            () = wanted => None,
         }
     }
 }
@@ -219,6 +226,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::accept::Entrance;
     use crate::capacity::Kind;
     use crate::config::Config;
     use crate::sample::world::{World, run};
@@ -253,14 +261,80 @@ mod tests {
                 if let Some(idle) = idle {
                     let drain = server.doors.drain(Duration::from_secs(idle));
                     world.thread.timers.hurry(drain);
-                    // It is looked whether others wait.
-                    tokio::time::sleep(GLANCE + GLANCE / 10).await;
                 }
                 world.wait(Duration::from_secs(passes));
                 world.run(false).await;
                 assert_eq!(passing.is_finished(), over, "{idle:?} {passes}");
             });
         }
+    }
+
+    #[test]
+    fn where_there_is_no_room_one_has_to_go_that_is_waited_for_and_later_one_that_has_said_something() {
+        run(async {
+            let world = World::new(Config::default());
+            let (gate, Entrance { server, room, .. }) = (gate(), world.thread.entrance);
+            let mut ends = Vec::new();
+            let mut come = |said: &[u8]| {
+                let (mut end, socket) = UnixStream::pair().unwrap();
+                end.write_all(said).unwrap();
+                ends.push(end);
+                socket.set_nonblocking(true).unwrap();
+                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
+                tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()))
+            };
+            let all = [come(b"\x16\x03\x01"), come(b""), come(b"\x16\x03\x01"), come(b"")];
+            // Others wait, for whom nobody has to make room yet.
+            let crowd = world.capacity.crowd();
+            tokio::time::sleep(SILENCE + SILENCE / 10).await;
+            world.run(false).await;
+            assert!(!all.iter().any(|passing| passing.is_finished()));
+            drop(crowd);
+            // Milliseconds that pass, whether somebody goes who makes room, and who has gone by then.
+            for (passes, goes, gone) in [
+                (900, false, [false; 4]),
+                (200, true, [false, true, false, false]),
+                (0, true, [false, true, false, true]),
+                (100, false, [false, true, false, true]),
+                (700, false, [false, true, false, true]),
+                (200, true, [true, true, false, true]),
+            ] {
+                world.wait(Duration::from_millis(passes));
+                assert_eq!(room.dismiss(Serves::Requests), goes, "after {passes} more");
+                world.run(false).await;
+                let finished = all.each_ref().map(|passing| passing.is_finished());
+                assert_eq!(finished, gone, "after {passes} more");
+            }
+            // A byte of its greeting does not prolong it.
+            ends[2].write_all(b"\x02").unwrap();
+            world.run(false).await;
+            assert!(room.dismiss(Serves::Requests));
+            world.run(false).await;
+            assert!(all[2].is_finished());
+        });
+    }
+
+    #[test]
+    fn who_is_waited_for_by_us_alone_does_not_have_to_go() {
+        run(async {
+            let world = World::new(Config::default());
+            let (gate, Entrance { server, room, .. }) = (gate(), world.thread.entrance);
+            let (mut end, socket) = UnixStream::pair().unwrap();
+            end.write_all(b"\x16\x03\x01").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let permit = world.capacity.enter(Kind::Connection).unwrap();
+            let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
+            let passing = tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()));
+            let busy = gate.turn.acquire().await.unwrap();
+            world.run(false).await;
+            world.wait(Duration::from_secs(5));
+            assert!(!room.dismiss(Serves::Requests) && !passing.is_finished());
+            drop(busy);
+            world.run(false).await;
+            world.wait(Duration::from_secs(1));
+            assert!(room.dismiss(Serves::Requests), "now it is for the client to go on");
+        });
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! First go connections that are kept for another request, the one that has been idle for longest before all others; then
 //! those that only wait for their client's end; then those that have been open for a second and have not sent a byte, with
-//! 408. One that has only just come to rest is about to have another request, or its client's end, and goes only where a
-//! request would be refused for want of room. Never one with a request that has come: the connection's own task looks once
+//! 408; then those at their handshake of TLS that have said something and were answered two seconds ago. One that has only just come
+//! to rest is about to have another request, or its client's end, and goes only where a request would be refused for want of room.
+//! Never one with a request that has come: the connection's own task looks once
 //! more before it closes (`intake`). `room` asks.
 
 use std::cell::RefCell;
@@ -19,7 +20,9 @@ const AT_ONCE: usize = 64;
 const BARREN: u64 = 20_000_000;
 /// The first bytes of a new connection may be on their way for so long, in nanoseconds, and so may the next request of one that is
 /// kept: a client may be far away, or have others to see to.
-const GREETING: u64 = 1_000_000_000;
+pub(crate) const GREETING: u64 = 1_000_000_000;
+/// A client's next word of its handshake may be on its way for so long: there and back, with a packet that is lost.
+pub(crate) const HANDSHAKE: u64 = 2 * GREETING;
 /// So may the client's end, on which nothing depends.
 const FRESH: u64 = 50_000_000;
 
@@ -38,6 +41,7 @@ enum Kind {
     Kept,
     Lingers,
     New,
+    Shakes,
     /// Of the first two, but only just.
     Fresh,
 }
@@ -103,8 +107,9 @@ fn find(key: usize, entry: &Entry, serves: Serves, now: u64) -> Option<Candidate
         Rest::Lingers if entry.since + FRESH > now => Kind::Fresh,
         Rest::Kept => Kind::Kept,
         Rest::Lingers => Kind::Lingers,
-        Rest::New if entry.since + GREETING <= now => Kind::New,
-        Rest::New | Rest::Begun | Rest::No => return None,
+        Rest::New | Rest::Greets if entry.since + GREETING <= now => Kind::New,
+        Rest::Shakes if entry.since + HANDSHAKE <= now => Kind::Shakes,
+        Rest::New | Rest::Greets | Rest::Shakes | Rest::Begun | Rest::No => return None,
     };
     let may_go = entry.serves == serves && !entry.unwanted;
     may_go.then_some(Candidate { kind, since: entry.since, key })

@@ -26,6 +26,10 @@ pub(crate) enum Rest {
     No,
     /// Part of a request's head has come: it does not rest, but may not hold up a drain.
     Begun,
+    /// Its handshake of TLS is due, of which nothing has come.
+    Greets,
+    /// It is at its handshake, and has said something.
+    Shakes,
     /// It is new, and its first request is due.
     New,
     /// It is kept for another request.
@@ -65,7 +69,9 @@ impl Drain {
     fn until(self, rest: Rest, since: u64) -> Option<u64> {
         match rest {
             Rest::New | Rest::Kept => Some(self.idle_until(since)),
-            Rest::Begun => Some(self.idle_until(since).max(self.begun.max(since) + HEAD.as_nanos() as u64)),
+            Rest::Begun | Rest::Greets | Rest::Shakes => {
+                Some(self.idle_until(since).max(self.begun.max(since) + HEAD.as_nanos() as u64))
+            }
             Rest::No | Rest::Lingers => None,
         }
     }
@@ -206,6 +212,17 @@ impl Timer {
         self.change(|entry, _| entry.rest = Rest::Begun);
     }
 
+    /// The client is to go on with its handshake, in the time that it had. It is waited for since it was last answered.
+    pub(crate) fn shakes(&self, answered: bool) {
+        self.change(|entry, now| {
+            entry.rest = Rest::Shakes;
+            entry.unwanted = false;
+            if answered {
+                entry.since = now;
+            }
+        });
+    }
+
     pub(crate) fn rest(&self) -> Rest {
         self.change(|entry, _| entry.rest)
     }
@@ -308,6 +325,8 @@ mod tests {
             (Rest::Kept, 1, long, true),
             (Rest::New, u64::MAX, none, true),
             (Rest::Begun, u64::MAX, none, false),
+            (Rest::Greets, u64::MAX, none, false),
+            (Rest::Shakes, u64::MAX, none, false),
             (Rest::Begun, 1, long, true),
             (Rest::No, u64::MAX, none, false),
             (Rest::No, 0, none, false),

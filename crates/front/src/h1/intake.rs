@@ -316,7 +316,7 @@ impl Conn {
             Rest::Kept => self.timer.set(Rest::Begun, clock.after(config.header_timeout)),
             // The time of a new connection runs from its start.
             Rest::New => self.timer.stir(),
-            Rest::Begun | Rest::No | Rest::Lingers => {}
+            Rest::Greets | Rest::Shakes | Rest::Begun | Rest::No | Rest::Lingers => {}
         }
     }
 
