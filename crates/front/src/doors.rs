@@ -97,6 +97,11 @@ impl Doors {
         self.draining.get().is_some()
     }
 
+    /// How long a client has that has been told to leave, `least` at least.
+    pub(crate) fn patience(&self, least: Duration) -> Duration {
+        self.draining.get().map_or(least, |drain| drain.idle().max(least))
+    }
+
     /// Nothing that is under way goes on: whoever waits here for it has to be woken.
     pub(crate) fn cut_off(&self) {
         self.cut_off.set(true);

@@ -59,6 +59,11 @@ impl Drain {
         Self { begun, idle: idle.as_nanos() as u64 }
     }
 
+    /// For how long a connection may rest.
+    pub(crate) fn idle(self) -> Duration {
+        Duration::from_nanos(self.idle)
+    }
+
     /// Until when a connection may bring a request that rests since then. One that comes to rest during the drain was told
     /// before that it would be kept.
     pub(crate) fn idle_until(self, since: u64) -> u64 {

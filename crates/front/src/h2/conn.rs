@@ -26,7 +26,7 @@ use crate::server::{Presence, Server};
 use crate::timers::{Rest, Timer};
 use crate::transport::Transport;
 
-/// How long a client without a stream has for its part of the end.
+/// How long a client without a stream has for its part of the end, unless a drain gives those that rest more.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often to see whether a client is there that has ended its side.
 const LOOK: Duration = Duration::from_secs(1);
@@ -239,6 +239,9 @@ impl Conn {
     ) -> Poll<Option<Request>> {
         self.link.listen(context);
         if self.timer.poll_expired(context) && self.is_late() {
+            if self.mode == Mode::Leaving && !self.link.late.get() {
+                self.part(connection, context);
+            }
             return Poll::Ready(None);
         }
         self.see_to_the_end(connection);
@@ -252,10 +255,7 @@ impl Conn {
             accepted = self.poll_accept(connection, context);
         }
         if accepted.is_pending() && self.is_to_go() {
-            // Within this turn, as far as the kernel takes it.
-            connection.abrupt_shutdown(Reason::NO_ERROR);
-            let _ = connection.poll_accept(context);
-            self.send(context);
+            self.part(connection, context);
             self.cut = true;
             return Poll::Ready(None);
         }
@@ -272,6 +272,14 @@ impl Conn {
             }
             None => Poll::Ready(None),
         }
+    }
+
+    /// Says which stream was the last, within this turn, as far as the kernel takes it: a client may ask again for those that it has begun
+    /// behind that (RFC 9113 6.8).
+    fn part(&self, connection: &mut Connection<Io, Bytes>, context: &mut Context<'_>) {
+        connection.abrupt_shutdown(Reason::NO_ERROR);
+        let _ = connection.poll_accept(context);
+        self.send(context);
     }
 
     /// Asks the crate; when that has nothing more for us, what it has written leaves.
@@ -468,12 +476,12 @@ impl Conn {
     }
 
     fn enter(&mut self, mode: Mode) {
-        let Server { clock, config, .. } = self.link.server;
+        let Server { clock, config, doors, .. } = self.link.server;
         let (state, rest, patience) = match mode {
             Mode::New => (ConnectionState::Reading, Rest::New, config.header_timeout),
             Mode::Busy => (ConnectionState::Running, Rest::No, Duration::ZERO),
             Mode::Kept => (ConnectionState::Idle, Rest::Kept, config.keepalive_timeout),
-            Mode::Leaving => (ConnectionState::Closing, Rest::No, PATIENCE),
+            Mode::Leaving => (ConnectionState::Closing, Rest::No, doors.patience(PATIENCE)),
         };
         self.presence.enter(state);
         self.timer.set(rest, clock.after(patience));

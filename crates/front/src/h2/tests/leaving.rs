@@ -36,7 +36,10 @@ fn a_connection_that_rests_has_its_time_and_is_told_of_its_end() {
                 // It does not answer, and then does not leave.
                 world.wait(Duration::from_secs(3));
                 world.run(true).await;
+                assert_eq!(goaways(&script), 2, "then with it");
             }
+            let last = frames(&script).into_iter().rfind(|(kind, ..)| *kind == GOAWAY);
+            assert_eq!(last.unwrap().2, [0, 0, 0, u8::from(asked), 0, 0, 0, 0], "no later stream was taken");
             assert!(connection.is_finished());
         });
     }
@@ -109,25 +112,30 @@ fn who_still_takes_the_last_response_may_begin_another_stream() {
 
 #[test]
 fn who_is_told_to_leave_has_time_for_what_is_on_its_way() {
-    // Bytes on their way, how many of them arrive in a second, after how many seconds, and whether it is over then.
-    for (what, held, takes, seconds, over) in [
-        ("nothing", 0, 0, 1, false),
-        ("nothing for long", 0, 0, 5, true),
-        ("the last words to one that is gone", 50, 0, 1, false),
-        ("the last words to one that is gone for long", 50, 0, 3, true),
-        ("a response to one that is gone", 50_000, 0, 59, false),
-        ("a response to one that is gone for long", 50_000, 0, 75, true),
-        ("a response that is taken slowly", 50_000, 400, 100, false),
-        ("a response that is taken too slowly", 50_000, 100, 150, true),
-        ("a response that was taken", 50_000, 1000, 56, true),
+    // Bytes on their way, how many of them arrive in a second, for how many seconds those may rest that can, after how many seconds, and
+    // whether it is over then.
+    for (what, held, takes, idle, seconds, over) in [
+        ("nothing", 0, 0, 0, 1, false),
+        ("nothing for long", 0, 0, 0, 5, true),
+        ("nothing, at an upgrade", 0, 0, 5, 4, false),
+        ("nothing for long, at an upgrade", 0, 0, 5, 9, true),
+        ("the last words to one that is gone", 50, 0, 0, 1, false),
+        ("the last words to one that is gone for long", 50, 0, 0, 3, true),
+        ("a response to one that is gone", 50_000, 0, 0, 59, false),
+        ("a response to one that is gone for long", 50_000, 0, 0, 75, true),
+        ("a response that is taken slowly", 50_000, 400, 0, 100, false),
+        ("a response that is taken too slowly", 50_000, 100, 0, 150, true),
+        ("a response that was taken", 50_000, 1000, 0, 56, true),
     ] {
         run(async {
-            let world = World::new(Config { keepalive_requests: 1, ..Config::default() });
+            let world = World::new(Config { keepalive_requests: u64::from(idle == 0), ..Config::default() });
             let script = Scripted::new([Piece::Bytes([greeting(), get(1, "/a")].concat()), Piece::Pause]);
             script.hold(held);
             let connection = world.connect(&script);
             world.run(true).await;
-            world.thread.entrance.doors.drain(Duration::ZERO);
+            world.thread.entrance.doors.drain(Duration::from_secs(idle));
+            world.thread.timers.wake_all();
+            world.run(true).await;
             for second in 1..=seconds {
                 script.hold(held.saturating_sub(second * takes));
                 world.wait(Duration::from_secs(1));
