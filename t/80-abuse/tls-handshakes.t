@@ -95,4 +95,22 @@ subtest 'a crowd that says nothing, and would for long' => sub {
     cmp_ok time - $start, '<', 60, '... when sixteen at a time before him have had a second each';
 };
 
+subtest 'proxies that do not say whose their connections are' => sub {
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], [$_[0]{REMOTE_ADDR}]] }',
+        listen  => undef,
+        options => [
+            qw(--workers 1 -l tls:127.0.0.1:0,proxy-protocol --trusted-proxy 127.0.0.1 --tls-handshakes 4 --header-timeout 600s),
+            $tls->options
+        ]
+    );
+    ($secure) = map { /:(\d+)$/ } $server->urls;
+    my @silent = map { beginning($_) } ('', 'PROXY TCP4 192.0.2.1 ') x 6;
+    my $proxy  = beginning("PROXY TCP4 192.0.2.1 198.51.100.1 4711 443\r\n");
+    ok + IO::Socket::SSL->start_SSL($proxy, SSL_verify_mode => 0, Timeout => 90), 'one that does comes through'
+        or return;
+    print {$proxy} "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    like join('', <$proxy>), qr/192\.0\.2\.1$/, '... and its client is served';
+};
+
 done_testing;

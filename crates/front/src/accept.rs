@@ -289,7 +289,12 @@ impl Entrance {
         permit: Permit,
     ) {
         let (mut socket, mut client) = (socket, client);
-        if !introduction::hear(self.server, &mut socket, &mut client).await {
+        let heard = introduction::hear(self.server, &mut socket, &mut client);
+        let heard = match &gate {
+            Some((gate, _)) => gate.hear_before(heard).await,
+            None => heard.await,
+        };
+        if !heard {
             return;
         }
         match gate {

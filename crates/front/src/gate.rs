@@ -190,6 +190,11 @@ impl Gate {
         first.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))
     }
 
+    /// The header of the PROXY protocol before a handshake, whose place the client has already.
+    pub(crate) async fn hear_before(&self, header: impl Future<Output = bool>) -> bool {
+        self.unless_wanted(Instant::now() + SILENCE, header).await.unwrap_or(false)
+    }
+
     /// What is waited for; nothing when, from then on, somebody else waits for the place.
     async fn unless_wanted<T>(&self, patient: Instant, awaited: impl Future<Output = T>) -> Option<T> {
         let wanted = async {
