@@ -90,8 +90,12 @@ sub _evaluate {
         . qq{#line 1 "-e"\n$code\n;}
         . (defined $file ? 'Plack::Util::load_psgi($file);' : '') . '}';
     my $app = eval $text;    ## no critic (ProhibitStringyEval)
-    die $@ if $@;
-    return $app;
+    return $app if !$@;
+
+    # What Plack::Builder says of a block that returns nothing names none of what was written.
+    die $@ if $@ !~ /^to_app\(\) is called without mount\(\)/ || defined $file;
+    die "the code given by -e does not return a PSGI application: it must end in a code reference, not in "
+        . ($code =~ /\S/ ? "what is false\n" : "nothing\n");
 }
 
 # Module, or Module=import,list, as in perl -M.

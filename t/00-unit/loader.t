@@ -104,6 +104,15 @@ for my $case (@broken) {
 
 chdir $dir or die $!;
 file('myshop', 'sub {}');
+for my $case (['', 'nothing'], [" \n", 'nothing'], ['0', 'what is false'], ['enable "Head"; undef', 'what is false']) {
+    my ($code, $instead) = @$case;
+    is(eval { load(eval => $code) }, undef, "-e '$code' is refused");
+    is($@, "the code given by -e does not return a PSGI application: it must end in a code reference, not in $instead\n",
+        '... for what it is');
+}
+is(body(load(eval => 'mount "/" => sub { [200, [], ["mounted"]] }')), 'mounted', 'mounts are an application');
+is(body(load(eval => '', app => $hello)), 'deployment  /', 'code that does nothing wraps one as well');
+
 is(eval { load(app => 'myshop') }, undef, 'a file without a suffix is taken for a module');
 like($@, qr{^myshop is a file here: write \./myshop$}m, '... and the message says how to write it');
 file('shop.psgi', 'sub {}');
