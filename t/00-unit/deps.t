@@ -53,6 +53,11 @@ is_deeply [sort keys %to_run], [sort @run], 'what serves is what it takes to bui
 is_deeply [grep { !$to_test{$_} } @run, @test], [], 'what tests is all of that and more';
 is_deeply [grep { !$bench{$_} } keys %to_test, 'starman', 'uwsgi-core'], [], 'what compares is all of that and more';
 is + (run_command('tools/deps', 'everything'))[0], 2, 'another word is a mistake';
+{
+    local $ENV{CARGO} = "$dir/no-cargo";
+    is + (run_command('tools/deps', 'everything'))[0], 2, '... also where there is no cargo';
+    is + (run_command('tools/deps', 'run'))[0], 1, 'which is told for words that are none';
+}
 
 release_lacks('mimetex');
 my %without = packages();
