@@ -9,6 +9,7 @@ use Howdah::Test::Frames;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
+use List::Util qw(sum);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -142,9 +143,34 @@ subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are'
     is scalar(() = $server->log =~ /killed as asked/g), 1, 'and one for each that had a request';
 };
 
+subtest 'requests that wait for a worker when it does not go on are told so, at once' => sub {
+    for my $signal ('INT', 'TERM') {
+        my $operator = Howdah::Test::Operator->new;
+        my @options  = ($operator->options, '--workers', 1, '--graceful-timeout', '1s');
+        my $server   = Howdah::Test::Server->start(file => $app, options => \@options);
+        my $runs     = ask($server, '/slow/61');
+        $server->wait_for_log(qr{ran /slow});
+        my @waiting = map { ask($server, "/waiting/$_") } 1 .. 100;
+        my $streams = Howdah::Test::Frames->new($server);
+        $streams->request($_, '/h2/waiting') for map { 2 * $_ - 1 } 1 .. 80;
+        ok $operator->sees_waiting($server, 180), "$signal: they wait";
+        is $server->stop($signal), 0;
+        is $runs->response->{status}, 502, 'what its worker runs is lost';
+        my @answers = map { $_->response } @waiting;
+        is_deeply [grep { $_->{status} != 503 || !$_->{headers}{'retry-after'} } @answers], [],
+            'what no worker has begun may be tried again';
+        is_deeply [grep { ($_->{headers}{connection}[0] // '') ne 'close' } @answers], [], '... on another connection';
+        is_deeply [grep { ($streams->response(2 * $_ - 1)->{status} // 0) != 503 } 1 .. 80], [], 'as it may by HTTP/2';
+        ok $streams->is_closed, 'whose connection ends';
+        is(($streams->goaways)[-1], 0, '... with a word to leave');
+        my @told = $server->log =~ /refused (\d+) requests \(503\) that waited/g;
+        is sum(@told), 180, 'and the log tells of all';
+    }
+};
+
 subtest 'whatever is cut off has its line in the access log' => sub {
     my @logs  = ('--access-log', '-', '--access-log-format', '%m %U %s');
-    my @lines = ('GET /h2/waits -', 'GET /slow/61 502', 'GET /waits -', 'POST /h2/upload -', 'POST /upload -');
+    my @lines = ('GET /h2/waits 503', 'GET /slow/61 502', 'GET /waits 503', 'POST /h2/upload -', 'POST /upload -');
     for my $signal ('INT', 'TERM') {
         my $operator = Howdah::Test::Operator->new;
         my @options  = ($operator->options, '--workers', 1, '--graceful-timeout', '1s', @logs);

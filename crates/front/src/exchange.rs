@@ -119,6 +119,11 @@ impl Desks {
         self.all.borrow().iter().for_each(|(_, desk)| desk.wake());
     }
 
+    /// Whether somebody has not heard yet that no response will come.
+    pub(crate) fn has_last_words(&self) -> bool {
+        self.all.borrow().iter().any(|(_, desk)| !desk.answered && desk.loss().is_some())
+    }
+
     /// Has those that wait look after their client and their worker.
     pub(crate) fn sweep(&self) {
         for (_, desk) in self.all.borrow_mut().iter_mut().filter(|(_, desk)| desk.waits) {

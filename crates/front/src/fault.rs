@@ -37,6 +37,8 @@ pub(crate) enum Fault {
     Redirect,
     /// The worker has been at it for longer than the request timeout.
     Overdue,
+    /// The server ends before any worker has begun it.
+    Unserved,
 }
 
 /// Whom the log tells of a fault: a client's are for whoever looks for them.
@@ -76,6 +78,7 @@ impl Fault {
                 (500, Failure::Application, Elsewhere, true)
             }
             Self::Overdue => (504, Failure::Deadline, Elsewhere, true),
+            Self::Unserved => (503, Failure::Deadline, Elsewhere, true),
         };
         Terms { status, counts_as, told, keeps }
     }
@@ -136,6 +139,7 @@ mod tests {
             (Fault::Failed, 500, Failure::Application, true),
             (Fault::NoResponse, 500, Failure::Application, true),
             (Fault::Overdue, 504, Failure::Deadline, true),
+            (Fault::Unserved, 503, Failure::Deadline, true),
         ] {
             let terms = fault.terms();
             assert_eq!((terms.status, terms.counts_as, terms.keeps), (status, counts_as, keeps), "{fault:?}");

@@ -210,9 +210,24 @@ impl Thread {
         self.pools.iter().for_each(|pool| pool.tell_refused());
     }
 
-    /// Ends what is under way, whoever has it, so that the records hear of it. Waits a moment for the last connection.
+    /// Ends what is under way, whoever has it, so that the records hear of it; no worker is left. Requests that wait are refused, as
+    /// far as that can be said at once. Waits a moment for the last connection.
     pub(crate) async fn cut_off(&self) {
-        self.entrance.doors.cut_off();
+        let doors = self.entrance.doors;
+        if !doors.is_draining() {
+            // From here on each response is its connection's last.
+            self.clock.refresh();
+            doors.drain(Duration::ZERO);
+        }
+        self.pools.iter().for_each(|pool| pool.give_up_waiting());
+        // Streams of HTTP/2 have to hear of it before their connection ends.
+        let refused = async {
+            while self.desks.has_last_words() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_TURNS, refused).await;
+        doors.cut_off();
         self.timers.wake_all();
         self.desks.wake_all();
         // Streams of HTTP/2 end in a turn behind their connection's.

@@ -220,6 +220,17 @@ impl Pool {
         self.dispatch.borrow_mut().worker_gone(worker, fault);
     }
 
+    /// No worker is left, nor will there be one: requests that wait are answered 503.
+    pub(crate) fn give_up_waiting(&self) {
+        let refused = self.dispatch.borrow().give_up_waiting();
+        if refused > 0 {
+            tracing::warn!(
+                "refused {refused} requests (503) that waited for a worker of {}",
+                self.setup.name
+            );
+        }
+    }
+
     /// Goes on with another segment. No worker uses the present one any more.
     pub(crate) fn replace(&self, segment: Segment) {
         self.extents.replace(segment);

@@ -208,7 +208,12 @@ mod tests {
         eventually("it waits", async || {
             let (world, script, _connection, waits) = half_answered(Config::default()).await;
             world.thread.cut_off().await;
-            assert_eq!(said(&script), (vec!["/a".to_owned()], 1));
+            let refused = "503 Service Unavailable\n".to_owned();
+            assert_eq!(
+                said(&script),
+                (vec!["/a".to_owned(), refused], 1),
+                "with that of the next, which no worker has begun"
+            );
             waits && !script.was_reset()
         });
     }

@@ -190,6 +190,7 @@ impl Conn {
         context: &mut Context<'_>,
     ) -> Poll<()> {
         if self.is_cut_off() {
+            self.say_last(connection, context);
             return Poll::Ready(());
         }
         self.link.wire.begin_turn();
@@ -202,6 +203,16 @@ impl Conn {
             crew::serve(Work { open: Open::new(&self.link), request, respond });
         }
         Poll::Ready(())
+    }
+
+    /// The server ends: what streams have said by now leaves within this turn, as far as the kernel takes it, and which one was the last.
+    fn say_last(&self, connection: &mut Connection<Io, Bytes>, context: &mut Context<'_>) {
+        if let Poll::Ready(Some(Ok((_, mut respond)))) = connection.poll_accept(context) {
+            respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        connection.abrupt_shutdown(Reason::NO_ERROR);
+        let _ = connection.poll_accept(context);
+        self.send(context);
     }
 
     /// The server ends. What its streams have under way they give up when they see the connection's end.

@@ -57,6 +57,15 @@ impl Dispatch {
         self.desks.post(desk, Mail::Lost(fault));
     }
 
+    /// No worker is left, nor will there be one: tells those whose requests have not been begun, and how many these are. In the queue
+    /// their slots stay where they are.
+    pub(crate) fn give_up_waiting(&self) -> usize {
+        let slots = self.slots.taken(self.in_flight).into_iter();
+        let waiting = slots.filter(|&slot| self.waits_in(&self.segment, slot));
+        let told = waiting.filter_map(|slot| self.desk_of(slot));
+        told.filter(|&desk| self.desks.post(desk, Mail::Lost(Fault::Unserved))).count()
+    }
+
     /// Whether a worker says that it is at the request in `slot`. It says so before it begins it, and until it has ended it.
     pub(crate) fn is_at(&self, worker: u16, slot: u32) -> bool {
         let cell = self.segment.workers().get(usize::from(worker));

@@ -223,7 +223,8 @@ fn a_connection_that_is_cut_off_ends_whatever_it_waits_for_and_its_request_count
         ("the rest of a head", "GET /a HT".into(), true, 0, End::Closed, 0),
         ("the rest of a body", post(LENGTH, "h"), true, 0, End::Closed, 1),
         ("more chunks", post("Transfer-Encoding: chunked\r\n", "1\r\nh"), true, 0, End::Closed, 1),
-        ("a worker", get("/a"), false, 0, End::Closed, 1),
+        ("a worker, which a client that takes it is told", get("/a"), false, 1000, End::Closed, 1),
+        ("a worker", get("/a"), false, 0, End::Reset, 1),
         ("a client that takes nothing", get("/a"), true, 0, End::Reset, 1),
     ] {
         run(async {
@@ -238,6 +239,30 @@ fn a_connection_that_is_cut_off_ends_whatever_it_waits_for_and_its_request_count
             assert_eq!(world.totals().all_requests(), counts, "{what}");
         });
     }
+}
+
+#[test]
+fn requests_that_no_worker_has_begun_are_refused_when_the_server_ends() {
+    run(async {
+        let world = World::new(Config::default());
+        let scripts = ["/runs", "/waits", "/waits-too"].map(|path| Scripted::new(pieces(&get(path))));
+        let connections = scripts.each_ref().map(|script| world.connect(script));
+        world.run(false).await;
+        let claimed = world.worker.claim().unwrap();
+        world.worker.begin(&claimed);
+        world.thread.cut_off().await;
+        assert!(connections.iter().all(|connection| connection.is_finished()));
+        for (script, refused) in scripts.iter().zip([false, true, true]) {
+            let said = received(script);
+            assert_eq!(
+                said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nConnection: close\r\n"),
+                refused,
+                "{said}"
+            );
+            assert_eq!(said.is_empty(), !refused, "{said}");
+        }
+        assert_eq!(world.totals().all_requests(), 3);
+    });
 }
 
 #[test]
