@@ -107,8 +107,11 @@ file('myshop', 'sub {}');
 for my $case (['', 'nothing'], [" \n", 'nothing'], ['0', 'what is false'], ['enable "Head"; undef', 'what is false']) {
     my ($code, $instead) = @$case;
     is(eval { load(eval => $code) }, undef, "-e '$code' is refused");
-    is($@, "the code given by -e does not return a PSGI application: it must end in a code reference, not in $instead\n",
-        '... for what it is');
+    is(
+        $@,
+        "the code given by -e does not return a PSGI application: it must end in a code reference, not in $instead\n",
+        '... for what it is'
+    );
 }
 is(body(load(eval => 'mount "/" => sub { [200, [], ["mounted"]] }')), 'mounted', 'mounts are an application');
 is(body(load(eval => '', app => $hello)), 'deployment  /', 'code that does nothing wraps one as well');

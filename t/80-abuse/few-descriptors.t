@@ -64,4 +64,34 @@ subtest 'a listener of whose clients the server cannot hear' => sub {
     is $client->response->{status}, 200, 'its clients are let in when another descriptor is free';
 };
 
+# Each of these limits is too low for something else, which is found out at another time.
+subtest 'the limit that is advised is the same each time, and enough' => sub {
+    my $app    = 'sub { [200, [], ["x"]] }';
+    my @listen = ('--listen', '127.0.0.3:0');
+    for my $options (
+        ['--workers', 1],
+        ['--workers', 4, '--front-threads', 2],
+        ['--workers', 2, '--max-connections', 200],
+        ['--workers', 1, '--mount', '/a=t/apps/echo.psgi', '--status-listen', '127.0.0.2:0', '--listen', 'localhost:0'],
+        )
+    {
+        my $limited = sub { ('sh', '-c', "ulimit -n $_[0]; exec \"\$@\"", 'sh', howdah_bin()) };
+        my (undef, undef, $refused) = run_command($limited->(20), 'check', @listen, @$options, '-e', $app);
+        my ($least, $enough) = $refused =~ /a start takes more than (\d+), .*: raise it to (\d+) or more /
+            or die $refused;
+        for my $limit ($least + 2, $least + 12, $least + 25, $enough) {
+            my $server = Howdah::Test::Server->launch(
+                app     => $app,
+                command => [$limited->($limit), @listen],
+                options => $options,
+            );
+            $server->wait_for_log(qr/^howdah: |serving .* on /m);
+            my @advised = $server->log =~ /the limit of open files.* raise it to (\d+) or more/g;
+            is_deeply [grep { $_ != $enough } @advised], [], "@$options: at $limit no other";
+            unlike $server->log, qr/ulimit -n/, "... and $enough is" if $limit == $enough;
+            $server->stop('INT');
+        }
+    }
+};
+
 done_testing;

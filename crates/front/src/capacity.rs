@@ -126,8 +126,17 @@ impl Capacity {
         capacity
     }
 
-    /// The server is about to let clients in: `open` descriptors are in use, `reserve` more are to be left alone.
-    pub fn settle(&self, open: usize, reserve: usize) {
+    /// The limit of open files by which nothing is taken from the reserve, and those connections have room that are asked for.
+    #[must_use]
+    pub fn enough(open: usize, reserve: usize, asked: Option<usize>) -> usize {
+        let asked = asked.unwrap_or_default();
+        let files = (asked / (FILES - 1) + 1).clamp(FEWEST_FILES, MOST_FILES);
+        open + (4 * reserve.div_ceil(3)).max(reserve + asked + files)
+    }
+
+    /// The server is about to let clients in: `open` descriptors are in use, `reserve` more are to be left alone. By a limit of `enough`
+    /// none is too few.
+    pub fn settle(&self, open: usize, reserve: usize, enough: usize) {
         let limit = limit_now();
         self.open.store(open.saturating_sub(self.used(Kind::Page)), Relaxed);
         self.reserve.store(reserve, Relaxed);
@@ -139,18 +148,18 @@ impl Capacity {
             // One is tried all the same: there may be fewer workers soon.
             tracing::error!(
                 "the limit of open files is {limit}, and {open} are needed before the first client comes: there may be no room for \
-                 one; raise it (ulimit -n, LimitNOFILE=)"
+                 one; raise it to {enough} or more (ulimit -n, LimitNOFILE=)"
             );
         } else if asked != usize::MAX && bounds.connections < asked {
             tracing::warn!(
-                "--max-connections is {asked}, but the limit of open files, {limit}, allows {} connections: raise it \
-                 (ulimit -n, LimitNOFILE=)",
+                "--max-connections is {asked}, but the limit of open files, {limit}, allows {} connections: raise it to \
+                 {enough} or more (ulimit -n, LimitNOFILE=)",
                 bounds.connections
             );
         } else if left_alone(limit.saturating_sub(open), reserve) < reserve {
             tracing::warn!(
-                "the limit of open files is {limit}: that is enough for {} connections; raise it (ulimit -n, \
-                 LimitNOFILE=)",
+                "the limit of open files is {limit}: that is enough for {} connections; raise it to {enough} or more \
+                 (ulimit -n, LimitNOFILE=)",
                 bounds.connections
             );
         }
@@ -429,12 +438,24 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_is_enough_is_so_for_all_that_is_asked_for() {
+        for (open, reserve) in [(20, 12), (35, 51), (66, 61), (900, 3000)] {
+            for asked in [None, Some(1), Some(7), Some(200), Some(10_000)] {
+                let enough = Capacity::enough(open, reserve, asked);
+                let bounds = bounds(enough, open, reserve, asked.unwrap_or(usize::MAX));
+                assert_eq!(left_alone(enough - open, reserve), reserve, "{open} {reserve}");
+                assert!(bounds.connections >= asked.unwrap_or(2), "{open} {reserve} {asked:?}: {bounds:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_bounds_follow_the_limit_of_open_files() {
         let limit = limit_now();
         let capacity = Capacity::new(None);
         assert_eq!((capacity.most(), capacity.refresh()), (usize::MAX, ()), "there is no bound yet");
         assert_eq!(capacity.most(), usize::MAX);
-        capacity.settle(30, 20);
+        capacity.settle(30, 20, 0);
         let settled = bounds(limit, 30, 20, usize::MAX).connections;
         assert_eq!(capacity.most(), settled);
         assert_eq!(heard(|| capacity.refresh()), [""; 0]);
@@ -452,7 +473,7 @@ mod tests {
     fn who_asks_for_more_than_the_limit_allows_is_told() {
         let limit = limit_now();
         let warned = |capacity: Capacity, open, reserve| {
-            let told = heard(|| capacity.settle(open, reserve));
+            let told = heard(|| capacity.settle(open, reserve, 0));
             told.into_iter().filter(|line| line.starts_with("WARN")).collect::<Vec<_>>()
         };
         assert_eq!(warned(Capacity::new(Some(2)), 30, 20), [""; 0]);

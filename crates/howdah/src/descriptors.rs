@@ -5,6 +5,7 @@
 
 use anyhow::bail;
 use howdah_front::{Capacity, PAGE_CONNECTIONS};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::endpoints::Endpoints;
@@ -25,6 +26,8 @@ const SUCCESSOR: usize = 6;
 const ASKED: usize = 8;
 /// For logs being opened anew, and looks into /proc.
 const LOGS: usize = 6;
+/// A front thread has a few open for itself.
+const THREAD: usize = 8;
 
 /// A connection is a descriptor: as many as the system allows us, not the few of the soft limit.
 pub(crate) fn raise_limit() {
@@ -35,11 +38,15 @@ pub(crate) fn raise_limit() {
     }
 }
 
+fn limit_now() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// # Errors
 /// The limit is so low that the workers could not all be started, which would be tried for ever, or that nobody could be accepted
 /// at some of the listeners.
 pub(crate) fn suffice(options: &Serve) -> anyhow::Result<()> {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = limit_now();
     let pools = options.pools();
     let workers =
         pools.iter().filter(|pool| pool.cgi.is_none()).map(|pool| u64::from(pool.workers.fewest())).sum();
@@ -49,7 +56,8 @@ pub(crate) fn suffice(options: &Serve) -> anyhow::Result<()> {
     if limit < least {
         bail!(
             "the limit of open files is {limit}, and a start takes more than {least}, {workers} of them for workers and {listeners} \
-             for listeners: raise it (ulimit -n, systemd's LimitNOFILE=), or have fewer of these"
+             for listeners: raise it to {} or more (ulimit -n, systemd's LimitNOFILE=), or have fewer of these",
+            Needs::of(options).enough()
         );
     }
     Ok(())
@@ -62,16 +70,66 @@ fn for_workers(workers: u64, threads: u64) -> u64 {
 
 /// Bounds what clients may have from now on. Everything that is not theirs must be open, but for the listeners' copies.
 pub(crate) fn divide(capacity: &Capacity, options: &Serve, endpoints: &Endpoints) {
-    let pages = endpoints.pages().count();
-    let listeners = endpoints.listeners().count() + pages;
-    let threads = options.workers.front_threads as usize;
+    let needs = Needs {
+        listeners: endpoints.listeners().count(),
+        pages: endpoints.pages().count(),
+        ..Needs::of(options)
+    };
     // All but the listeners themselves.
-    let copies = listeners * (LISTENER - 1);
-    let pages = if pages == 0 { 0 } else { PAGE_CONNECTIONS };
-    let pools = options.pools();
-    let workers = pools.iter().map(|pool| pool.workers.count() as usize).sum();
-    let reserve = reserve(workers, pools.len(), threads, listeners) + pages;
-    capacity.settle(open_now() + copies, reserve);
+    let (open, reserve) = (open_now() + needs.all_listeners() * (LISTENER - 1), needs.reserve());
+    let measured = Capacity::enough(open, reserve, needs.asked);
+    let enough = Needs::of(options).enough().max(measured);
+    capacity.settle(open, reserve, enough);
+}
+
+/// What a server has that takes descriptors.
+#[derive(Clone, Copy, Debug)]
+struct Needs {
+    workers: usize,
+    zygotes: usize,
+    threads: usize,
+    listeners: usize,
+    pages: usize,
+    /// `--max-connections`.
+    asked: Option<usize>,
+}
+
+impl Needs {
+    /// By its options alone.
+    fn of(options: &Serve) -> Self {
+        let pools = options.pools();
+        Self {
+            workers: pools.iter().map(|pool| pool.workers.count() as usize).sum(),
+            zygotes: pools.len(),
+            threads: options.workers.front_threads as usize,
+            listeners: options.listeners().len(),
+            pages: options.pages().len(),
+            asked: options.limits.max_connections.map(|most| most as usize),
+        }
+    }
+
+    fn all_listeners(self) -> usize {
+        self.listeners + self.pages
+    }
+
+    fn reserve(self) -> usize {
+        let pages = if self.pages == 0 { 0 } else { PAGE_CONNECTIONS };
+        reserve(self.workers, self.zygotes, self.threads, self.all_listeners()) + pages
+    }
+
+    /// A limit by which nobody is advised to raise it. It is the same before the start and when that is over, so that whoever follows
+    /// the advice does so once; what a start has open at a time is therefore not counted, but bounded.
+    fn enough(self) -> usize {
+        let Self { workers, zygotes, threads, .. } = self;
+        // A name may have two addresses.
+        let listeners = 2 * LISTENER * self.all_listeners();
+        let open = FEWEST as usize
+            + THREAD * threads
+            + (2 * threads + 1) * workers
+            + (ZYGOTE + 2 * threads) * zygotes
+            + listeners;
+        Capacity::enough(open, self.reserve(), self.asked)
+    }
 }
 
 /// What a reload needs, which has twice the workers for a while, and everything else at the same time.
@@ -83,7 +141,12 @@ fn reserve(workers: usize, zygotes: usize, threads: usize, listeners: usize) -> 
 
 fn open_now() -> usize {
     // The directory itself is one of them, for the moment.
-    std::fs::read_dir("/proc/self/fd").map_or(OPEN, |entries| entries.count().saturating_sub(1))
+    match std::fs::read_dir("/proc/self/fd") {
+        Ok(entries) => entries.count().saturating_sub(1),
+        // None is left to count the others by.
+        Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => limit_now() as usize,
+        Err(_) => OPEN,
+    }
 }
 
 #[cfg(test)]
