@@ -102,9 +102,12 @@ man: build ## man/howdah.1 and completions/ to look at
 	bin/howdah man >man/howdah.1
 	for shell in bash zsh fish; do bin/howdah completions $$shell >completions/howdah.$$shell || exit 1; done
 
+# By the environment, where no shell reads them: they may have spaces and quotes.
+install: export PREFIX := $(PREFIX)
+install: export DESTDIR := $(DESTDIR)
 install: ## into PREFIX (/usr/local), below DESTDIR when given
 	@[ -x bin/howdah ] && [ -d blib/arch ] || $(MAKE) build
-	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) tools/install
+	@tools/install
 
 clean: ## remove everything that was built
 	$(CARGO) clean --quiet

@@ -203,6 +203,54 @@ subtest 'DESTDIR stages the same tree, for everyone' => sub {
     is_deeply \@closed, [], 'also where the umask keeps others out: the application has a user of its own';
 };
 
+# What systemd takes for the program of a unit's line: by its own words, for a program that is not there.
+sub missing_by_systemd {
+    my ($unit, $program) = @_;
+    my ($verify) = grep { -x } map { "$_/systemd-analyze" } split /:/, $ENV{PATH} or return;
+    chmod 0644, $program or die $!;
+    my (undef, @said) = run_command($verify, 'verify', '--man=no', $unit);
+    chmod 0755, $program or die $!;
+    return "@said";
+}
+
+subtest 'PREFIX and DESTDIR may have spaces and quotes' => sub {
+    my $place = "$top/a 10% place";
+    my ($status, $out, $err) = run_command('make', '--no-print-directory', 'install', "PREFIX=$place");
+    is $status, 0 or return diag "$out$err";
+    like $out, qr{^Installed: \Q$place\E/bin/howdah$}m, 'it says where';
+    my ($word) = $out =~ /^For plackup: PERL5LIB=(.*) plackup /m;
+    is + (run_command('sh', '-c', "printf %s $word"))[1], "$place/lib/howdah/perl5",
+        'and in words for a shell how plackup finds it';
+    local $ENV{PERL5LIB} = join ':', "$top/modules", @outside;
+    my $port = empty_port();
+    my ($body, $end) = ask($port, "$place/bin/howdah", '-l', "127.0.0.1:$port", '--workers', 1, $app);
+    is $body, 'found by PERL5LIB', 'it serves' or diag read_if_any("$top/log");
+    is $end, 0, 'and ends';
+
+    my $unit = "$place/share/doc/howdah/deploy/howdah\@.service";
+    my $said = missing_by_systemd($unit, "$place/bin/howdah");
+SKIP: {
+        skip 'there is no systemd-analyze', 1 if !defined $said;
+        like $said, qr/Command \Q$place\E\/bin\/howdah is not executable/, 'the unit starts what is installed';
+    }
+
+    my $stage = "$top/somebody's \"stage\"";
+    ($status, $out, $err) =
+        run_command('make', '--no-print-directory', 'install', 'PREFIX=/opt/how dah', "DESTDIR=$stage");
+    is $status, 0 or diag "$out$err";
+    ok -x "$stage/opt/how dah/bin/howdah", 'and it can be staged';
+};
+
+subtest './Build install may have spaces, too' => sub {
+    my ($base, $stage) = map { "$top/$_ of Build" } qw(base stage);
+    my ($status, $out, $err) = run_command('./Build', '--quiet', 'install', '--install_base', $base);
+    is $status, 0, '--install_base' or diag "$out$err";
+    is + (run_command("$base/bin/howdah", 'check', '-e', 'sub {}'))[0], 0, 'what it installs runs';
+    ($status, $out, $err) = run_command('./Build', '--quiet', 'install', '--destdir', $stage);
+    is $status, 0, '--destdir' or diag "$out$err";
+    ok -x "$stage$Config{installsitebin}/howdah", 'where it is to be staged';
+};
+
 subtest "perl's own prefix takes perl's site directories" => sub {
     my $stage = "$top/site";
     my ($status, $out, $err) =
