@@ -4,6 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Frames;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use List::Util qw(sum);
@@ -66,6 +67,73 @@ subtest 'most that have waited at once, though nobody looks meanwhile' => sub {
         $_->response for @burst;
     }
     ok $server->wait_until(sub { $queue->()->{peak} > 40 }, 5), 'one that came and went' or diag explain $queue->();
+};
+
+# What the status says of the last minute, once it says so much of the queue.
+sub recent_peak {
+    my ($server, $peak) = @_;
+    $server->wait_until(sub { ($operator->status->{recent}{queue_peak} // 0) >= $peak }, 10);
+    return $operator->status->{recent}{queue_peak};
+}
+
+subtest 'a queue that was full for a moment, by either protocol, is so in the last minute' => sub {
+    for my $protocol ('HTTP/1', 'HTTP/2') {
+        my $server  = start('--workers', 1, '--max-queue', 5);
+        my $running = hold($server);
+        my @statuses;
+        if ($protocol eq 'HTTP/1') {
+            my @clients = map { ask($server, '/short') } 1 .. 20;
+            $server->wait_until(sub { $operator->status->{requests}{failures}{queue_full} == 15 });
+            let_go($server);
+            @statuses = map { $_->response->{status} } @clients;
+        }
+        else {
+            my $client  = Howdah::Test::Frames->new($server);
+            my @streams = map { 2 * $_ - 1 } 1 .. 20;
+            $client->request($_, '/short') for @streams;
+            $server->wait_until(sub { $operator->status->{requests}{failures}{queue_full} == 15 });
+            let_go($server);
+            @statuses = map { $client->response($_)->{status} } @streams;
+        }
+        is scalar(grep { $_ == 503 } @statuses), 15, "$protocol: so many too many";
+        is scalar(grep { $_ == 200 } @statuses), 5, 'and the others wait';
+        is $running->response->{status}, 200, 'for the one that runs';
+        is recent_peak($server, 5), 5, 'the most that have waited';
+        is $operator->status->{queue}{depth}, 0, '... when none does any more';
+    }
+};
+
+subtest 'a burst between two looks is so, too' => sub {
+    my $server = start('--workers', 1);
+    my $client = Howdah::Test::Frames->new($server);
+    my $stream = -1;
+
+    # Within a tenth of a second, where the status looks at the queue once in a second.
+    for (1 .. 3) {
+        my @burst = map { $stream += 2 } 0 .. 60;
+        $client->request($_, $_ == $burst[0] ? '/slow/0.1' : '/short') for @burst;
+        is scalar(grep { $client->response($_)->{status} != 200 } @burst), 0, 'all have their turn';
+    }
+    cmp_ok recent_peak($server, 41), '>', 40, 'most of it has waited';
+};
+
+subtest 'of several applications it is what waits for all of them' => sub {
+    my $server  = start('--workers', 1, '--mount', "/admin=$app");
+    my $go      = $server->dir . '/go';
+    my @running = map { ask($server, "$_/until$go") } '', '/admin';
+    $server->wait_for_log(qr{(?:ran /until.*){2}}s);
+    my @waiting = map { ask($server, '/waiting') } 1 .. 7;
+    my $client  = Howdah::Test::Frames->new($server);
+    $client->request(2 * $_ - 1, '/admin/waiting') for 1 .. 12;
+    ok $operator->sees_waiting($server, 19), 'they wait';
+    is recent_peak($server, 19), 19, 'all together';
+    let_go($server);
+    $_->response for @running, @waiting;
+    $client->response(2 * $_ - 1) for 1 .. 12;
+    ok $operator->sees_waiting($server, 0), 'and are gone';
+    my $status = $operator->status;
+    is $status->{recent}{queue_peak}, 19, 'the last minute has had them';
+    is_deeply [map { $_->{queue}{peak} } @{$status->{pools}}], [7, 12], 'each application its own';
 };
 
 subtest 'requests are run in the order in which they came' => sub {
