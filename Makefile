@@ -10,6 +10,8 @@ ARGS    ?=
 PROVE   ?= prove
 # Files of t/ at a time: most of them wait most of the time.
 JOBS    ?= 3
+# Tests of a crate at a time: those that take long wait.
+RUST_TEST_THREADS ?= $(shell expr 3 '*' $$(nproc))
 PYTHON  ?= python3
 TESTS   ?= t/
 # --no-run: the tests of crates are built, to be run later.
@@ -49,7 +51,7 @@ test-crates: test-rust test-loom
 test-server: build test-perl test-bench
 
 test-rust:
-	$(CARGO) test --workspace --locked --quiet $(CARGO_ONLY)
+	RUST_TEST_THREADS=$(RUST_TEST_THREADS) $(CARGO) test --workspace --locked --quiet $(CARGO_ONLY)
 
 # The models replace the atomics, so they live in a target directory of their own.
 test-loom:
