@@ -84,12 +84,15 @@ subtest 'a crowd that says nothing, and would for long' => sub {
         app     => 'sub { [200, [], ["hello"]] }',
         listen  => undef,
         options => [
-            qw(--workers 1 -l tls:127.0.0.1:0 --tls-handshakes 16 --tls-handshake-timeout 600s),
+            qw(--workers 1 -l tls:127.0.0.1:0 -l 127.0.0.1:0 --tls-handshakes 16 --tls-handshake-timeout 600s),
             '--metrics-path', '/metrics', $tls->options
         ]
     );
-    ($secure) = map { /:(\d+)$/ } $server->urls;
-    my @crowd = map { beginning($greeting) } 1 .. 160;
+    ($secure, $plain) = map { /:(\d+)$/ } $server->urls;
+    my @crowd   = map { beginning($greeting) } 1 .. 160;
+    my $counted = qr/^howdah_connections\{state="reading"\} 17$/m;
+    ok $server->wait_until(sub { answer($plain) =~ $counted }, 30),
+        'those let in count as connections, beside who asks';
     my $start = time;
     like answer($secure), qr{^HTTP/1\.1 200 }, 'who comes behind it comes through';
     cmp_ok time - $start, '<', 60, '... when sixteen at a time before him have had a second each';

@@ -28,7 +28,7 @@ use crate::listen::{Listener, Origin};
 use crate::repeated::Repeated;
 use crate::request::Client;
 use crate::room::Room;
-use crate::server::Server;
+use crate::server::{Presence, Server};
 use crate::sharing::{Guest, Knock};
 use crate::transport::{Socket, Transport};
 
@@ -274,10 +274,25 @@ impl Entrance {
                 tokio::task::spawn_local(self.introduce(gate, socket, client, permit));
             }
         } else if let Some((gate, place)) = gate {
-            tokio::task::spawn_local(gate.pass(self.server, socket, client, permit, place));
+            tokio::task::spawn_local(self.greet(gate, place, socket, client, permit));
         } else {
-            tokio::task::spawn_local(h1::serve(self.server, Transport::Plain(socket), client, permit));
+            let presence = Presence::new(self.server, permit, client.origin.serves);
+            tokio::task::spawn_local(h1::serve(self.server, Transport::Plain(socket), client, presence));
         }
+    }
+
+    /// Of those who are to have a handshake. It counts as a connection, and whoever waits for the last one waits for it, from when its
+    /// timer starts: the two are compared.
+    async fn greet(
+        self,
+        gate: &'static Gate,
+        place: Place<'static>,
+        socket: Socket,
+        client: Client,
+        permit: Permit,
+    ) {
+        let presence = Presence::new(self.server, permit, client.origin.serves);
+        gate.pass(self.server, socket, client, presence, place).await;
     }
 
     /// Of those who come through a proxy that says who they are, one by one. Whoever is heard is about to have a handshake.
@@ -289,6 +304,7 @@ impl Entrance {
         permit: Permit,
     ) {
         let (mut socket, mut client) = (socket, client);
+        let presence = Presence::new(self.server, permit, client.origin.serves);
         let heard = introduction::hear(self.server, &mut socket, &mut client);
         let heard = match &gate {
             Some((gate, _)) => gate.hear_before(heard).await,
@@ -298,8 +314,8 @@ impl Entrance {
             return;
         }
         match gate {
-            Some((gate, place)) => gate.pass(self.server, socket, client, permit, place).await,
-            None => h1::serve(self.server, Transport::Plain(socket), client, permit).await,
+            Some((gate, place)) => gate.pass(self.server, socket, client, presence, place).await,
+            None => h1::serve(self.server, Transport::Plain(socket), client, presence).await,
         }
     }
 

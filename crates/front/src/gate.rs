@@ -19,7 +19,6 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::address::Serves;
-use crate::capacity::Permit;
 use crate::idle::{GREETING, HANDSHAKE};
 use crate::linger::linger;
 use crate::others::let_others;
@@ -84,7 +83,7 @@ impl Gate {
         server: &'static Server,
         socket: Socket,
         mut client: Client,
-        permit: Permit,
+        presence: Presence,
         place: Place<'static>,
     ) {
         let Ok(session) = self.acceptor.session() else { return };
@@ -113,10 +112,10 @@ impl Gate {
         (client.secure, client.tls) = (true, Some(Box::new(facts)));
         let transport = Transport::Tls(Box::new(tls));
         if !is_http2 {
-            return h1::serve(server, transport, client, permit).await;
+            return h1::serve(server, transport, client, presence).await;
         }
         let serves = client.origin.serves;
-        let (timer, presence) = (server.timers.start(serves), Presence::new(server, permit, serves));
+        let timer = server.timers.start(serves);
         let arrival = h2::Arrival { server, transport, client, timer, presence, early: Vec::new() };
         // No part of the future that each connection has.
         Box::pin(h2::serve(arrival)).await;
@@ -126,7 +125,6 @@ impl Gate {
     /// of TLS 1.3 do.
     async fn turn_away(server: &'static Server, tls: Tls, serves: Serves) {
         let timer = server.timers.start(serves);
-        let _inside = server.doors.enter(serves);
         linger(server, &mut Transport::Plain(tls.into_socket()), &timer).await;
     }
 
@@ -134,9 +132,7 @@ impl Gate {
     /// room, a client may have to go that is waited for.
     async fn shake(&self, server: &'static Server, tls: &mut Tls, serves: Serves) -> io::Result<()> {
         let Server { timers, doors, clock, config, .. } = server;
-        // Whoever waits for the last connection waits for this one, too.
         let timer = timers.start(serves);
-        let _inside = doors.enter(serves);
         timer.set(Rest::Greets, clock.after(config.tls_handshake_timeout));
         let mut handshake = pin!(self.handshake(server, tls, &timer));
         let unwanted = || timer.is_unwanted() && timer.rest() != Rest::Begun;
@@ -232,7 +228,6 @@ mod tests {
 
     use super::*;
     use crate::accept::Entrance;
-    use crate::capacity::Kind;
     use crate::config::Config;
     use crate::sample::world::{World, run};
     use crate::sample::{acceptor, client, forever};
@@ -257,10 +252,10 @@ mod tests {
                 let (gate, server) = (gate(), world.thread.entrance.server);
                 let (mut slow, socket) = UnixStream::pair().unwrap();
                 socket.set_nonblocking(true).unwrap();
-                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let presence = world.presence();
                 let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
                 let passing =
-                    tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()));
+                    tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()));
                 slow.write_all(b"\x16\x03\x01").unwrap();
                 world.run(false).await;
                 if let Some(idle) = idle {
@@ -285,9 +280,9 @@ mod tests {
                 end.write_all(said).unwrap();
                 ends.push(end);
                 socket.set_nonblocking(true).unwrap();
-                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let presence = world.presence();
                 let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-                tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()))
+                tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()))
             };
             let all = [come(b"\x16\x03\x01"), come(b""), come(b"\x16\x03\x01"), come(b"")];
             // Others wait, for whom nobody has to make room yet.
@@ -328,9 +323,9 @@ mod tests {
             let (mut end, socket) = UnixStream::pair().unwrap();
             end.write_all(b"\x16\x03\x01").unwrap();
             socket.set_nonblocking(true).unwrap();
-            let permit = world.capacity.enter(Kind::Connection).unwrap();
+            let presence = world.presence();
             let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-            let passing = tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()));
+            let passing = tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()));
             let busy = gate.turn.acquire().await.unwrap();
             world.run(false).await;
             world.wait(Duration::from_secs(5));
@@ -354,9 +349,9 @@ mod tests {
                 end.write_all(said).unwrap();
                 ends.push(end);
                 socket.set_nonblocking(true).unwrap();
-                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let presence = world.presence();
                 let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-                tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()))
+                tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()))
             };
             let (first, second) = (come(b""), come(b""));
             world.run(false).await;

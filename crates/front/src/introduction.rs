@@ -55,8 +55,6 @@ pub(crate) fn admits(server: &Server, client: &Client) -> bool {
 /// Hears who the client is. False where the connection is to be closed.
 pub(crate) async fn hear(server: &'static Server, socket: &mut Socket, client: &mut Client) -> bool {
     let serves = client.origin.serves;
-    // Whoever waits for the last connection waits for this one, too.
-    let _inside = server.doors.enter(serves);
     let timer = server.timers.start(serves);
     timer.set(Rest::New, server.clock.after(server.config.header_timeout));
     match poll_fn(|context| poll_header(server, &timer, socket, context)).await {

@@ -112,7 +112,6 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::capacity::Kind;
     use crate::config::Config;
     use crate::h1::serve;
     use crate::reports::Loss;
@@ -191,11 +190,11 @@ mod tests {
         client.write_all([GET, GET].concat().as_bytes()).unwrap();
         client.set_nonblocking(true).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let permit = world.capacity.enter(Kind::Connection).unwrap();
+        let presence = world.presence();
         let transport = Transport::Plain(Socket::Fresh(socket.into()));
         let who = crate::sample::client("");
         let connection =
-            tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, permit));
+            tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, presence));
         (client, connection, world)
     }
 

@@ -8,7 +8,6 @@ use std::pin::pin;
 use howdah_metrics::{ConnectionState, Failure};
 
 use crate::address::Serves;
-use crate::capacity::Permit;
 use crate::h1::intake::has_begun;
 use crate::h1::state::{Conn, Next};
 use crate::h2;
@@ -16,7 +15,7 @@ use crate::linger::{linger, see_off};
 use crate::others::let_others;
 use crate::record::Account;
 use crate::request::Client;
-use crate::server::{End, Server};
+use crate::server::{End, Presence, Server};
 use crate::sharing::Moved;
 use crate::transport::Transport;
 
@@ -28,9 +27,9 @@ pub(crate) fn serve(
     server: &'static Server,
     transport: Transport,
     client: Client,
-    permit: Permit,
+    presence: Presence,
 ) -> impl Future<Output = ()> {
-    run(Conn::new(server, transport, client, permit))
+    run(Conn::new(server, transport, client, presence))
 }
 
 /// Goes on with one that another thread had.

@@ -384,7 +384,6 @@ mod tests {
     use howdah_metrics::ConnectionState;
 
     use crate::address::Serves;
-    use crate::capacity::Kind;
     use crate::config::Config;
     use crate::h1::serve;
     use crate::h1::state::Conn;
@@ -505,10 +504,10 @@ mod tests {
                 if early {
                     client.write_all(GET.as_bytes()).unwrap();
                 }
-                let permit = world.capacity.enter(Kind::Connection).unwrap();
                 let transport = Transport::Plain(Socket::Fresh(socket.into()));
                 let who = crate::sample::client("");
-                tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, permit));
+                let presence = world.presence();
+                tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, presence));
                 world.run(true).await;
                 if !early {
                     client.write_all(GET.as_bytes()).unwrap();
@@ -578,10 +577,9 @@ mod tests {
             run(async {
                 let world = World::new(Config::default());
                 let script = Scripted::new(pieces(&format!("{begin}|x|y")));
-                let permit = world.capacity.enter(Kind::Connection).unwrap();
                 let transport = Transport::Scripted(script.clone());
                 let who = crate::sample::client("");
-                let mut conn = Conn::new(world.thread.entrance.server, transport, who, permit);
+                let mut conn = Conn::new(world.thread.entrance.server, transport, who, world.presence());
                 for _ in 0..3 {
                     tokio::select! {
                         biased;

@@ -4,7 +4,6 @@ use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{Head, RequestDecoder, Version};
 use howdah_metrics::ConnectionState;
 
-use crate::capacity::Permit;
 use crate::delivery::Framing;
 use crate::exchange::Exchange;
 use crate::outflow::Outflow;
@@ -123,19 +122,19 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new(server: &'static Server, transport: Transport, client: Client, permit: Permit) -> Self {
-        let presence = Presence::new(server, permit, client.origin.serves);
-        Self::of(server, transport, client, presence)
-    }
-
     /// One that another thread had.
     pub(crate) fn moved(server: &'static Server, moved: Moved) -> Self {
         let Moved { socket, client, permit, served } = moved;
         let transport = Transport::Plain(Socket::Fresh(socket));
-        Self { served, ..Self::of(server, transport, client, Presence::moved(server, permit)) }
+        Self { served, ..Self::new(server, transport, client, Presence::moved(server, permit)) }
     }
 
-    fn of(server: &'static Server, transport: Transport, client: Client, presence: Presence) -> Self {
+    pub(crate) fn new(
+        server: &'static Server,
+        transport: Transport,
+        client: Client,
+        presence: Presence,
+    ) -> Self {
         let serves = client.origin.serves;
         Self {
             server,
@@ -264,7 +263,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::capacity::Kind;
     use crate::config::Config;
     use crate::sample::client;
     use crate::sample::world::{World, run};
@@ -272,9 +270,8 @@ mod tests {
     use crate::transport::scripted::Scripted;
 
     fn conn(world: &World, script: &Scripted) -> Conn {
-        let permit = world.capacity.enter(Kind::Connection).unwrap();
         let transport = Transport::Scripted(script.clone());
-        Conn::new(world.thread.entrance.server, transport, client("127.0.0.1"), permit)
+        Conn::new(world.thread.entrance.server, transport, client("127.0.0.1"), world.presence())
     }
 
     fn asked(keep_alive: bool) -> Option<Asked> {

@@ -12,6 +12,7 @@ use howdah_wire::{Roster, Segment, Shape};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
+use crate::address::Serves;
 use crate::app::{Job, Pool, PoolSetup, Upgrades};
 use crate::capacity::{Capacity, Kind};
 use crate::config::Config;
@@ -23,6 +24,7 @@ use crate::reports::{Damaged, Overdue, WorkerAnswer};
 use crate::request_record::Body;
 use crate::sample::parts::{client, forever, with};
 use crate::sample::worker::Worker;
+use crate::server::Presence;
 use crate::sharing::Sharing;
 use crate::thread::{Setup, Thread};
 use crate::transport::Transport;
@@ -108,10 +110,15 @@ impl World {
 
     /// A connection of a client by script; its task says when it is over.
     pub(crate) fn connect(&self, script: &Scripted) -> tokio::task::JoinHandle<()> {
-        let permit = self.capacity.enter(Kind::Connection).expect("there is no bound");
         let transport = Transport::Scripted(script.clone());
-        let client = client("127.0.0.1");
-        tokio::task::spawn_local(h1::serve(self.thread.entrance.server, transport, client, permit))
+        let server = self.thread.entrance.server;
+        tokio::task::spawn_local(h1::serve(server, transport, client("127.0.0.1"), self.presence()))
+    }
+
+    /// Of one more connection.
+    pub(crate) fn presence(&self) -> Presence {
+        let permit = self.capacity.enter(Kind::Connection).expect("there is no bound");
+        Presence::new(self.thread.entrance.server, permit, Serves::Requests)
     }
 
     /// Lets everybody do what they can: the worker if it `works`, too.

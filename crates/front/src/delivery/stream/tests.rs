@@ -10,7 +10,6 @@ use howdah_metrics::Failure;
 use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_FILE, RESPONSE_RING};
 
 use super::SURPLUS;
-use crate::capacity::Kind;
 use crate::config::Config;
 use crate::exchange::Mail;
 use crate::h1::serve;
@@ -454,10 +453,10 @@ fn a_file_that_cannot_be_read_is_not_its_clients_doing() {
         let (mut client, socket) = UnixStream::pair().unwrap();
         client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
         socket.set_nonblocking(true).unwrap();
-        let permit = world.capacity.enter(Kind::Connection).unwrap();
+        let presence = world.presence();
         let transport = Transport::Plain(Socket::Fresh(socket.into()));
         let (server, who) = (world.thread.entrance.server, crate::sample::client(""));
-        tokio::task::spawn_local(serve(server, transport, who, permit));
+        tokio::task::spawn_local(serve(server, transport, who, presence));
         let mut claimed = world.until(|| world.worker.claim()).await.unwrap();
         world.worker.begin(&claimed);
         world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, RESPONSE_FILE);

@@ -8,7 +8,7 @@ use crate::sample::world::{World, pieces, run};
 use crate::transport::scripted::{Piece, Scripted};
 
 /// Bytes of the future that `serve` makes.
-fn size<F>(_serve: impl Fn(&'static Server, Transport, Client, Permit) -> F) -> usize {
+fn size<F>(_serve: impl Fn(&'static Server, Transport, Client, Presence) -> F) -> usize {
     size_of::<F>()
 }
 
@@ -292,9 +292,9 @@ fn a_body_that_comes_to_a_page_of_our_own_is_read_past_when_the_client_has_the_a
             let script = Scripted::new(pieces(&input));
             let permit = world.capacity.enter(crate::capacity::Kind::Page).unwrap();
             let client = crate::sample::client_of(Serves::Pages, "127.0.0.1");
-            let transport = Transport::Scripted(script.clone());
-            let connection =
-                tokio::task::spawn_local(serve(world.thread.entrance.server, transport, client, permit));
+            let (server, transport) = (world.thread.entrance.server, Transport::Scripted(script.clone()));
+            let presence = Presence::new(server, permit, Serves::Pages);
+            let connection = tokio::task::spawn_local(serve(server, transport, client, presence));
             world.run(true).await;
             script.go_on();
             world.run(true).await;

@@ -9,7 +9,6 @@ use howdah_metrics::{ConnectionState, Failure};
 use howdah_wire::{ANSWER_TOO_MANY, LENGTH_UNKNOWN, RESPONSE_DETACHED, RESPONSE_FAILED};
 
 use super::COPY_BODY;
-use crate::capacity::Kind;
 use crate::config::Config;
 use crate::exchange::Mail;
 use crate::h1::serve;
@@ -393,10 +392,10 @@ fn an_application_that_wants_the_connection_has_its_descriptor_and_what_came_beh
         let (mut client, socket) = UnixStream::pair().unwrap();
         client.write_all(format!("{GET}{GET}early").as_bytes()).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let permit = world.capacity.enter(Kind::Connection).unwrap();
+        let presence = world.presence();
         let (server, who) = (world.thread.entrance.server, crate::sample::client(""));
         let transport = Transport::Plain(Socket::Fresh(socket.into()));
-        let connection = tokio::task::spawn_local(serve(server, transport, who, permit));
+        let connection = tokio::task::spawn_local(serve(server, transport, who, presence));
         world.run(false).await;
         // Its response may wait for the next one.
         assert!(world.worker.serve());
