@@ -112,9 +112,13 @@ impl FromStr for Change {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let relative = text.starts_with(['+', '-']);
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let parsed = if relative { text.parse().map(Self::By).ok() } else { text.parse().map(Self::To).ok() };
         match parsed {
             Some(Self::To(0)) => Err("at least 1 worker is kept; howdah stop ends the server".to_owned()),
+            None if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Err("too large: no server has so many workers".to_owned())
+            }
             None | Some(Self::By(0)) => {
                 Err("write a number such as 4, or a change such as +1 or -1".to_owned())
             }

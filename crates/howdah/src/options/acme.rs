@@ -10,6 +10,18 @@ const AUTHORITY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Of root's servers.
 const SYSTEM: &str = "/var/lib/howdah/acme";
 
+/// What has no effect without a name.
+const OPTIONS: [&str; 8] = [
+    "acme-email",
+    "acme-directory",
+    "acme-dir",
+    "acme-ca",
+    "acme-eab-kid",
+    "acme-eab-key-file",
+    "acme-profile",
+    "acme-challenge",
+];
+
 /// Names and the authority.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS")]
@@ -26,50 +38,43 @@ pub(crate) struct Acme {
     /// Address that the authority may write to
     ///
     /// Another one is told to the authority from the next start on.
-    #[arg(long, hide_short_help = true, value_name = "ADDRESS", requires = "acme")]
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS")]
     acme_email: Option<String>,
 
     /// The authority, by the URL of its directory
-    #[arg(long, hide_short_help = true, value_name = "URL", default_value = AUTHORITY, value_parser = authority, requires = "acme")]
+    #[arg(long, hide_short_help = true, value_name = "URL", default_value = AUTHORITY, value_parser = authority)]
     acme_directory: String,
 
     /// Where account and certificates are kept [default: /var/lib/howdah/acme for root]
     ///
     /// Else acme in $XDG_STATE_HOME/howdah or ~/.local/state/howdah. Servers with the same directory share them.
-    #[arg(long, hide_short_help = true, value_name = "DIR", requires = "acme")]
+    #[arg(long, hide_short_help = true, value_name = "DIR")]
     acme_dir: Option<PathBuf>,
 
     /// Root of the authority's own certificate, in PEM, in place of the system's
-    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "acme")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     acme_ca: Option<PathBuf>,
 
     /// Whose account it is to be, by the identifier that the authority has given (EAB)
     ///
     /// For an authority that has customers, as ZeroSSL, Google and those of companies: they give an identifier and a key.
-    #[arg(long, hide_short_help = true, value_name = "ID", requires_all = ["acme", "acme_eab_key_file"])]
+    #[arg(long, hide_short_help = true, value_name = "ID")]
     acme_eab_kid: Option<String>,
 
     /// File with the key that the authority has given beside --acme-eab-kid, in base64
     ///
     /// It is read at the start, by the user that starts the server, and used to open the account.
-    #[arg(long, hide_short_help = true, value_name = "FILE", requires_all = ["acme", "acme_eab_kid"])]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     acme_eab_key_file: Option<PathBuf>,
 
     /// Kind of certificate, of those that the authority offers [default: its own choice]
     ///
     /// As shortlived, of Let's Encrypt: certificates for six days.
-    #[arg(long, hide_short_help = true, value_name = "PROFILE", requires = "acme")]
+    #[arg(long, hide_short_help = true, value_name = "PROFILE")]
     acme_profile: Option<String>,
 
     /// How names are proven to be ours
-    #[arg(
-        long,
-        hide_short_help = true,
-        value_name = "HOW",
-        value_enum,
-        default_value = "tls-alpn-01",
-        requires = "acme"
-    )]
+    #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value = "tls-alpn-01")]
     acme_challenge: Challenge,
 }
 
@@ -136,13 +141,31 @@ impl Acme {
     }
 
     /// What does not go together, and the way out. `shut` is said when clients without a certificate are turned away.
-    pub(super) fn fault(&self, shut: bool) -> Option<String> {
-        if self.is_on() && self.place().is_none() {
+    pub(super) fn fault(&self, shut: bool, is_given: impl Fn(&str) -> bool) -> Option<String> {
+        if !self.is_on() {
+            let option = OPTIONS.into_iter().find(|option| is_given(&option.replace('-', "_")))?;
+            return Some(format!(
+                "--{option} needs a name to get a certificate for: give one by --acme NAME"
+            ));
+        }
+        let missing = match (&self.acme_eab_kid, &self.acme_eab_key_file) {
+            (Some(_), None) => {
+                Some("--acme-eab-kid needs the key that belongs to it: name its file by --acme-eab-key-file")
+            }
+            (None, Some(_)) => {
+                Some("--acme-eab-key-file needs the identifier that belongs to it: give it by --acme-eab-kid")
+            }
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            return Some(missing.to_owned());
+        }
+        if self.place().is_none() {
             return Some(
                 "--acme needs a directory to keep certificates in: name one by --acme-dir".to_owned(),
             );
         }
-        (self.is_on() && shut && self.acme_challenge == Challenge::Tls).then(|| {
+        (shut && self.acme_challenge == Challenge::Tls).then(|| {
             "--tls-client-ca turns the authority away, which has no certificate: choose --acme-challenge http-01, or \
              --tls-client optional"
                 .to_owned()

@@ -310,7 +310,7 @@ mod tests {
             ("/a=x,mode=EXEC", "'EXEC' is no mode"),
             ("/a=x,mode=exec,mode=fork", "mode is given twice"),
             ("/a=x,workers=1,workers=2", "workers is given twice"),
-            ("/a=x,workers=0", "not a whole number from 1"),
+            ("/a=x,workers=0", "workers=0: not a whole number from 1"),
             ("/a=x,request-timeout=soon", "not a time"),
             ("/a=x,index=", "write index.cgi"),
             ("/a=x,index=sub/x.cgi", "write index.cgi"),

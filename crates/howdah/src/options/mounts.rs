@@ -6,6 +6,7 @@
 use std::str::FromStr;
 
 use clap::builder::Resettable;
+use clap::error::ContextKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::limits::Limits;
@@ -108,7 +109,11 @@ pub(super) fn read(options: &[(&str, &str)]) -> Result<ArgMatches, String> {
     let command = command.mut_args(|arg| arg.default_value(Resettable::Reset));
     let words = options.iter().map(|(name, value)| format!("--{name}={value}"));
     command.try_get_matches_from(words).map_err(|error| {
-        let why = std::error::Error::source(&error).map(ToString::to_string);
+        // The whole mount is shown before this, and may have several options.
+        let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+        let (option, value) = (context(ContextKind::InvalidArg), context(ContextKind::InvalidValue));
+        let option = option.trim_start_matches('-').split(' ').next().unwrap_or_default();
+        let why = std::error::Error::source(&error).map(|why| format!("{option}={value}: {why}"));
         why.unwrap_or_else(|| {
             error.to_string().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned()
         })
@@ -152,7 +157,7 @@ mod tests {
             ("/a=x,", "no OPTION=VALUE"),
             ("/a=x,wokers=1", "'wokers' is none of the options that a mount may have: workers, "),
             ("/a=x,max-body-size=1", "'max-body-size' is none"),
-            ("/a=x,workers=0", "not a whole number from 1"),
+            ("/a=x,max-queue=7,workers=0", "workers=0: not a whole number from 1"),
             ("/a=x,max-memory=lots", "not a size"),
             ("/a=x,workers=1,workers=2", "workers is given twice"),
         ] {

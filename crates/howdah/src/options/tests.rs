@@ -362,6 +362,9 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("--hsts 30m", "write --hsts=30m"),
         ("check --hsts 30m app.psgi", "write --hsts=30m"),
         // Numbers of commands
+        ("workers 99999999999999999999", "too large: no server has so many workers"),
+        ("workers +99999999999999999999", "too large: no server has so many workers"),
+        ("workers x", "write a number such as 4"),
         ("leaks --requests 0", "'--requests <N>': not a whole number of 1 or more"),
         ("leaks --workers 600", "'--workers <N>': not a whole number from 1 to 512"),
         ("heap --worker x", "'--worker <N>': not a whole number from 0 to 1023"),
@@ -461,7 +464,13 @@ fn options_that_contradict_each_other_are_refused() {
         ("-e sub{} --acme a.example --tls-client-ca ca.pem", "choose --acme-challenge http-01"),
         ("-e sub{} --hsts=1h", "or have one issued by --acme NAME"),
         ("-e sub{} --acme *.a.example", "a wildcard cannot be proven"),
-        ("-e sub{} --acme-email me@a.example", "--acme <NAME>"),
+        (
+            "-e sub{} --acme-email me@a.example",
+            "--acme-email needs a name to get a certificate for: give one by --acme NAME",
+        ),
+        ("-e sub{} --acme a.example --acme-eab-kid k", "--acme-eab-kid needs the key that belongs to it"),
+        ("-e sub{} --acme a.example --acme-eab-key-file k", "--acme-eab-key-file needs the identifier"),
+        ("-e sub{} --max-requests 18446744073709551616", "'--max-requests <N>': too large"),
         ("-e sub{} --acme a.example --acme-directory http://a.example", "begins with https://"),
         ("-e sub{} --chdir /no/such", "no such directory"),
         ("nowhere.psgi --chdir /no/such", "--chdir /no/such: there is no such directory"),
@@ -479,7 +488,7 @@ fn options_of_tls_are_refused_where_nothing_comes_of_them() {
     const CLIENTS: &str =
         "--tls-client needs authorities whose certificates count: name them by --tls-client-ca FILE";
     const NOBODY: &str = "--tls-client-ca asks nobody: no listener speaks TLS";
-    const ACME: &str = "--acme <NAME>";
+    const ACME: &str = "give one by --acme NAME";
     for (line, refused) in [
         ("--tls-cert c", ""),
         ("--tls-cert c --tls-key k --tls-min 1.3 --hsts --redirect-to-https :80", ""),

@@ -144,9 +144,8 @@ impl Tls {
                 "there are {certificates} --tls-cert and {keys} --tls-key: give each certificate its key, in the same order"
             ));
         }
-        if let Some(fault) =
-            self.acme.fault(self.tls_client_ca.is_some() && self.tls_client == Client::Required)
-        {
+        let shut = self.tls_client_ca.is_some() && self.tls_client == Client::Required;
+        if let Some(fault) = self.acme.fault(shut, &is_given) {
             return Some(fault);
         }
         if is_given("tls_client") && self.tls_client_ca.is_none() {

@@ -65,9 +65,15 @@ impl FromStr for Reforks {
         if matches!(text, "" | "0" | "none") {
             return Ok(Self::default());
         }
-        let number = |word: &str| word.parse().ok().filter(|&number| number > 0);
         let numbers: Option<Vec<u64>> = text.split([',', '+']).map(number).collect();
-        numbers.filter(|numbers| numbers.len() <= MOST_REFORKS).map(Self).ok_or_else(wrong)
+        let numbers = numbers.filter(|numbers| numbers.iter().all(|number| *number > 0)).ok_or_else(wrong)?;
+        if numbers.len() > MOST_REFORKS {
+            return Err(format!("too many numbers: a list has {MOST_REFORKS} at most"));
+        }
+        if numbers.contains(&u64::MAX) {
+            return Err(TOO_MUCH.to_owned());
+        }
+        Ok(Self(numbers))
     }
 }
 
@@ -167,15 +173,26 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A parser for whole numbers within bounds that says so in plain words.
+/// A number in digits; the greatest that there is stands for all that are beyond it.
+fn number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+const TOO_MUCH: &str = "too large: numbers end below 18446744073709551615 (2^64 - 1)";
+
+/// A parser for whole numbers within bounds that says so in plain words. Where there is no upper bound, any number of
+/// requests that a server can have stands below it.
 pub(crate) fn whole<T: TryFrom<u64>>(
     bounds: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let number = text.parse().ok().filter(|number| bounds.contains(number));
-        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match *bounds.end() {
-            u64::MAX => format!("not a whole number of {} or more", bounds.start()),
-            end => format!("not a whole number from {} to {end}", bounds.start()),
+        let number = number(text);
+        let within = number.filter(|&number| bounds.contains(&number) && number < u64::MAX);
+        within.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match (*bounds.end(), number) {
+            (u64::MAX, Some(u64::MAX)) => TOO_MUCH.to_owned(),
+            (u64::MAX, _) => format!("not a whole number of {} or more", bounds.start()),
+            (end, _) => format!("not a whole number from {} to {end}", bounds.start()),
         })
     }
 }
@@ -234,9 +251,28 @@ mod tests {
     fn whole_numbers_keep_their_bounds() {
         assert_eq!(whole::<u32>(1..=64)("64"), Ok(64));
         assert_eq!(whole::<u64>(0..=u64::MAX)("0"), Ok(0));
-        for text in ["0", "65", "-1", "", "x", "1.5"] {
+        for text in ["0", "65", "-1", "+5", "", "x", "1.5", "18446744073709551616"] {
             assert_eq!(whole::<u32>(1..=64)(text).unwrap_err(), "not a whole number from 1 to 64", "{text}");
         }
+        let unbounded = whole::<u64>(1..=u64::MAX);
+        assert_eq!(unbounded("18446744073709551614"), Ok(u64::MAX - 1));
+        for text in ["18446744073709551615", "18446744073709551616", "999999999999999999999999"] {
+            assert_eq!(unbounded(text).unwrap_err(), TOO_MUCH, "{text}");
+        }
+        for text in ["0", "-1", "", "x"] {
+            assert_eq!(unbounded(text).unwrap_err(), "not a whole number of 1 or more", "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_list_of_numbers_it_is_told_which_bound_it_exceeds() {
+        let refused = |text: &str| text.parse::<Reforks>().unwrap_err();
+        assert_eq!("50,500".parse(), Ok(Reforks(vec![50, 500])));
+        for text in ["x", "500,0", "500,", "1.5", "-1"] {
+            assert!(refused(text).starts_with("not a list of numbers"), "{text}");
+        }
+        assert_eq!(refused("500,18446744073709551616"), TOO_MUCH);
+        assert_eq!(refused(&["7"; 17].join(",")), "too many numbers: a list has 16 at most");
     }
 
     #[test]
