@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use howdah_front::{Address, Front, ListenOptions, Listener};
-use howdah_sys::activation::Inherited;
+use howdah_sys::activation::inherited_listeners;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 
@@ -52,12 +52,12 @@ impl Endpoints {
     }
 
     fn make(options: &Serve) -> anyhow::Result<Self> {
-        let inherited = howdah_sys::activation::inherited_listeners()?;
+        let inherited = inherited_listeners()?;
         let ours = inherited.is_empty();
         let mut listeners = if ours {
             Listener::bind_all(&options.listeners())?
         } else {
-            let adopt = |Inherited { socket, .. }| {
+            let adopt = |socket| {
                 let how = adopted(options, &socket);
                 Listener::adopt(socket, &how).map(|listener| vec![listener])
             };

@@ -26,15 +26,6 @@ pub const UPGRADE: &str = "HOWDAH_UPGRADE";
 /// First descriptor of systemd's protocol.
 const FIRST: RawFd = 3;
 
-/// A listening socket from outside.
-#[derive(Debug)]
-pub struct Inherited {
-    /// What the giver calls it: the name of the systemd socket unit's descriptor, or Server::Starter's address.
-    pub name: String,
-    /// The socket, close-on-exec.
-    pub socket: OwnedFd,
-}
-
 /// Why inherited sockets cannot be used.
 #[derive(Debug)]
 pub struct ActivationError {
@@ -51,14 +42,13 @@ impl std::fmt::Display for ActivationError {
 impl std::error::Error for ActivationError {}
 
 /// Listening sockets that systemd (`LISTEN_FDS`, when `LISTEN_PID` is this process) or Server::Starter
-/// (`SERVER_STARTER_PORT`) hands over; empty when neither did. Call it once: the descriptors are taken over.
+/// (`SERVER_STARTER_PORT`) hands over, close-on-exec; empty when neither did. Call it once: the descriptors are taken over.
 ///
 /// # Errors
 /// When a variable is malformed or names a descriptor that is no listening socket.
-pub fn inherited_listeners() -> Result<Vec<Inherited>, ActivationError> {
+pub fn inherited_listeners() -> Result<Vec<OwnedFd>, ActivationError> {
     let variable = |name| std::env::var(name).unwrap_or_default();
-    let (own, names) = (std::process::id(), variable("LISTEN_FDNAMES"));
-    let systemd = parse_systemd(&variable("LISTEN_FDS"), &variable("LISTEN_PID"), &names, own);
+    let systemd = parse_systemd(&variable("LISTEN_FDS"), &variable("LISTEN_PID"), std::process::id());
     let starter = parse_starter(&variable("SERVER_STARTER_PORT"));
     let mut found = take("LISTEN_FDS", systemd)?;
     found.extend(take("SERVER_STARTER_PORT", starter)?);
@@ -68,14 +58,12 @@ pub fn inherited_listeners() -> Result<Vec<Inherited>, ActivationError> {
 /// One after the other, since the first that is not there ends it: there may be said to be any number.
 fn take(
     variable: &'static str,
-    parsed: Result<impl IntoIterator<Item = (String, RawFd)>, String>,
-) -> Result<Vec<Inherited>, ActivationError> {
+    parsed: Result<impl IntoIterator<Item = RawFd>, String>,
+) -> Result<Vec<OwnedFd>, ActivationError> {
     let refuse = |reason| ActivationError { variable, reason };
     let mut taken = Vec::new();
-    for (name, number) in parsed.map_err(refuse)? {
-        let socket =
-            adopt_listener(number).map_err(|error| refuse(format!("descriptor {number}: {error}")))?;
-        taken.push(Inherited { name, socket });
+    for number in parsed.map_err(refuse)? {
+        taken.push(adopt_listener(number).map_err(|error| refuse(format!("descriptor {number}: {error}")))?);
     }
     Ok(taken)
 }
@@ -89,75 +77,61 @@ fn adopt_listener(number: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
-fn parse_systemd<'a>(
-    fds: &str,
-    pid: &str,
-    names: &'a str,
-    own: u32,
-) -> Result<impl Iterator<Item = (String, RawFd)> + use<'a>, String> {
+fn parse_systemd(fds: &str, pid: &str, own: u32) -> Result<impl Iterator<Item = RawFd> + use<>, String> {
     // Variables that were meant for another process, such as our launcher, are not ours to use.
     let are_ours = !fds.is_empty() && pid.parse() == Ok(own);
     let number = || fds.parse::<u32>().map_err(|_| format!("'{fds}' is not a number"));
     let count = if are_ours { number()? } else { 0 };
-    let mut names = names.split(':');
-    let mut name = move || names.next().filter(|name| !name.is_empty()).unwrap_or("unknown").to_owned();
-    Ok((FIRST..RawFd::MAX).take(count as usize).map(move |number| (name(), number)))
+    Ok((FIRST..RawFd::MAX).take(count as usize))
 }
 
 /// `[HOST:]PORT=FD` or `PATH=FD`, separated by semicolons.
-fn parse_starter(value: &str) -> Result<Vec<(String, RawFd)>, String> {
+fn parse_starter(value: &str) -> Result<Vec<RawFd>, String> {
     value.split(';').filter(|part| !part.is_empty()).map(parse_starter_part).collect()
 }
 
-fn parse_starter_part(part: &str) -> Result<(String, RawFd), String> {
-    let parsed = part.rsplit_once('=').and_then(|(name, fd)| Some((name.to_owned(), fd.parse().ok()?)));
-    parsed.filter(|(name, _)| !name.is_empty()).ok_or_else(|| format!("'{part}' is not ADDRESS=DESCRIPTOR"))
+fn parse_starter_part(part: &str) -> Result<RawFd, String> {
+    let number = part.rsplit_once('=').filter(|(address, _)| !address.is_empty());
+    let parsed = number.and_then(|(_, number)| number.parse().ok());
+    parsed.ok_or_else(|| format!("'{part}' is not ADDRESS=DESCRIPTOR"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(list: &[(&str, RawFd)]) -> Vec<(String, RawFd)> {
-        list.iter().map(|&(name, fd)| (name.to_owned(), fd)).collect()
-    }
-
     #[test]
-    fn systemd_descriptors_start_at_three_and_bear_their_names() {
-        let cases = [
-            (["", "", ""], named(&[])),
-            (["1", "42", ""], named(&[("unknown", 3)])),
-            (["2", "42", "http:admin"], named(&[("http", 3), ("admin", 4)])),
-            (["2", "42", "http"], named(&[("http", 3), ("unknown", 4)])),
-            (["2", "41", "http:admin"], named(&[])),
-            (["2", "", ""], named(&[])),
-        ];
-        for ([fds, pid, names], expected) in cases {
-            let parsed = parse_systemd(fds, pid, names, 42).map(Vec::from_iter);
-            assert_eq!(parsed, Ok(expected), "{fds} {pid} {names}");
+    fn systemd_descriptors_start_at_three_and_are_for_the_process_that_is_named() {
+        for (fds, pid, expected) in [
+            ("", "", vec![]),
+            ("1", "42", vec![3]),
+            ("2", "42", vec![3, 4]),
+            ("2", "41", vec![]),
+            ("2", "", vec![]),
+        ] {
+            assert_eq!(parse_systemd(fds, pid, 42).map(Vec::from_iter), Ok(expected), "{fds} {pid}");
         }
         for fds in ["two", "-1", "4294967296"] {
-            assert!(parse_systemd(fds, "42", "", 42).is_err(), "{fds}");
+            assert!(parse_systemd(fds, "42", 42).is_err(), "{fds}");
         }
     }
 
     #[test]
     fn of_more_descriptors_than_there_can_be_the_first_that_is_missing_is_told() {
-        let refused = take("LISTEN_FDS", parse_systemd("4294967295", "42", "", 42)).unwrap_err();
+        let refused = take("LISTEN_FDS", parse_systemd("4294967295", "42", 42)).unwrap_err();
         assert!(refused.to_string().contains("LISTEN_FDS promises: descriptor "), "{refused}");
     }
 
     #[test]
     fn server_starter_addresses_are_split_at_the_last_equals_sign() {
-        let cases: [(&str, &[(&str, RawFd)]); 5] = [
-            ("", &[]),
-            ("80=3", &[("80", 3)]),
-            ("127.0.0.1:80=3;[::1]:81=4", &[("127.0.0.1:80", 3), ("[::1]:81", 4)]),
-            ("/run/a=b.sock=5", &[("/run/a=b.sock", 5)]),
-            ("80=3;", &[("80", 3)]),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(parse_starter(value), Ok(named(expected)), "{value}");
+        for (value, expected) in [
+            ("", vec![]),
+            ("80=3", vec![3]),
+            ("127.0.0.1:80=3;[::1]:81=4", vec![3, 4]),
+            ("/run/a=b.sock=5", vec![5]),
+            ("80=3;", vec![3]),
+        ] {
+            assert_eq!(parse_starter(value), Ok(expected), "{value}");
         }
         for value in ["80", "80=", "=3", "80=x"] {
             assert!(parse_starter(value).is_err(), "{value}");
