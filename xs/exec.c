@@ -34,12 +34,12 @@ static pid_t run_in_child(pTHX) {
     if (child == 0)
         become(aTHX_ ends[1]);
     close(ends[1]);
-    while ((count = child < 0 ? 1 : read(ends[0], &byte, 1)) < 0 && errno == EINTR)
+    while ((count = read(ends[0], &byte, 1)) < 0 && errno == EINTR)
         ;
     close(ends[0]);
-    if (count == 0)
+    if (count == 0) /* closed by exec, or since there is no child */
         return child;
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
         ;
     return -1;
 }

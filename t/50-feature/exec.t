@@ -75,10 +75,10 @@ is ask('shell')->{status}, 500, 'a command';
 ok $server->wait_for_log(qr/the shell has/), '... for a shell';
 is ask('inetd')->{body}, 'by itself', 'a program that has been given the connection answers';
 like ask('')->{body}, qr/^\d+$/, '... and another worker serves';
+is $server->stop, 0, 'the server stops';
 my $left = () = $server->log =~ /worker left: the application executed another program/g;
 is $left, 7, 'the log tells of each worker that it has left';
 unlike $server->log, qr/worker died/, '... and that none has died';
-is $server->stop, 0, 'the server stops';
 kill KILL => @programs;
 
 $server = Howdah::Test::Server->launch(app => 'BEGIN { exec $^X, "-e", "sleep 60" } sub { [200, [], []] }');

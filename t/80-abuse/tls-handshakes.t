@@ -103,7 +103,8 @@ subtest 'proxies that do not say whose their connections are' => sub {
         app     => 'sub { [200, [], [$_[0]{REMOTE_ADDR}]] }',
         listen  => undef,
         options => [
-            qw(--workers 1 -l tls:127.0.0.1:0,proxy-protocol --trusted-proxy 127.0.0.1 --tls-handshakes 4 --header-timeout 600s),
+            '--listen', 'tls:127.0.0.1:0,proxy-protocol',
+            qw(--workers 1 --trusted-proxy 127.0.0.1 --tls-handshakes 4 --header-timeout 600s),
             $tls->options
         ]
     );

@@ -226,14 +226,25 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
+    use tokio::task::JoinHandle;
+
     use super::*;
-    use crate::accept::Entrance;
     use crate::config::Config;
     use crate::sample::world::{World, run};
     use crate::sample::{acceptor, client, forever};
 
     fn gate() -> &'static Gate {
         forever(Gate::new(Arc::new(acceptor().0), 8))
+    }
+
+    /// A client that has said so much, and the task of its connection.
+    fn come(world: &World, gate: &'static Gate, said: &[u8]) -> (UnixStream, JoinHandle<()>) {
+        let (mut end, socket) = UnixStream::pair().unwrap();
+        end.write_all(said).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (server, presence) = (world.thread.entrance.server, world.presence());
+        let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
+        (end, tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place())))
     }
 
     #[test]
@@ -250,13 +261,7 @@ mod tests {
             run(async {
                 let world = World::new(Config::default());
                 let (gate, server) = (gate(), world.thread.entrance.server);
-                let (mut slow, socket) = UnixStream::pair().unwrap();
-                socket.set_nonblocking(true).unwrap();
-                let presence = world.presence();
-                let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-                let passing =
-                    tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()));
-                slow.write_all(b"\x16\x03\x01").unwrap();
+                let (_slow, passing) = come(&world, gate, b"\x16\x03\x01");
                 world.run(false).await;
                 if let Some(idle) = idle {
                     let drain = server.doors.drain(Duration::from_secs(idle));
@@ -273,16 +278,12 @@ mod tests {
     fn where_there_is_no_room_one_has_to_go_that_is_waited_for_and_later_one_that_has_said_something() {
         run(async {
             let world = World::new(Config::default());
-            let (gate, Entrance { server, room, .. }) = (gate(), world.thread.entrance);
+            let (gate, room) = (gate(), world.thread.entrance.room);
             let mut ends = Vec::new();
             let mut come = |said: &[u8]| {
-                let (mut end, socket) = UnixStream::pair().unwrap();
-                end.write_all(said).unwrap();
+                let (end, passing) = come(&world, gate, said);
                 ends.push(end);
-                socket.set_nonblocking(true).unwrap();
-                let presence = world.presence();
-                let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-                tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()))
+                passing
             };
             let all = [come(b"\x16\x03\x01"), come(b""), come(b"\x16\x03\x01"), come(b"")];
             // Others wait, for whom nobody has to make room yet.
@@ -319,13 +320,8 @@ mod tests {
     fn who_is_waited_for_by_us_alone_does_not_have_to_go() {
         run(async {
             let world = World::new(Config::default());
-            let (gate, Entrance { server, room, .. }) = (gate(), world.thread.entrance);
-            let (mut end, socket) = UnixStream::pair().unwrap();
-            end.write_all(b"\x16\x03\x01").unwrap();
-            socket.set_nonblocking(true).unwrap();
-            let presence = world.presence();
-            let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-            let passing = tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()));
+            let (gate, room) = (gate(), world.thread.entrance.room);
+            let (_end, passing) = come(&world, gate, b"\x16\x03\x01");
             let busy = gate.turn.acquire().await.unwrap();
             world.run(false).await;
             world.wait(Duration::from_secs(5));
@@ -341,17 +337,12 @@ mod tests {
     fn who_waits_for_a_place_has_one_of_those_go_that_say_nothing_and_no_more() {
         run(async {
             let world = World::new(Config::default());
-            let (gate, server) =
-                (forever(Gate::new(Arc::new(acceptor().0), 3)), world.thread.entrance.server);
+            let gate = forever(Gate::new(Arc::new(acceptor().0), 3));
             let mut ends = Vec::new();
             let mut come = |said: &[u8]| {
-                let (mut end, socket) = UnixStream::pair().unwrap();
-                end.write_all(said).unwrap();
+                let (end, passing) = come(&world, gate, said);
                 ends.push(end);
-                socket.set_nonblocking(true).unwrap();
-                let presence = world.presence();
-                let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
-                tokio::task::spawn_local(gate.pass(server, socket, client, presence, gate.place()))
+                passing
             };
             let (first, second) = (come(b""), come(b""));
             world.run(false).await;

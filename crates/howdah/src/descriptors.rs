@@ -123,20 +123,21 @@ impl Needs {
         let Self { workers, zygotes, threads, .. } = self;
         // A name may have two addresses.
         let listeners = 2 * LISTENER * self.all_listeners();
-        let open = FEWEST as usize
-            + THREAD * threads
-            + (2 * threads + 1) * workers
-            + (ZYGOTE + 2 * threads) * zygotes
-            + listeners;
+        let open = FEWEST as usize + THREAD * threads + for_processes(workers, zygotes, threads) + listeners;
         Capacity::enough(open, self.reserve(), self.asked)
     }
 }
 
 /// What a reload needs, which has twice the workers for a while, and everything else at the same time.
 fn reserve(workers: usize, zygotes: usize, threads: usize, listeners: usize) -> usize {
+    for_processes(workers, zygotes, threads) + SUCCESSOR + listeners + ASKED + LOGS
+}
+
+/// What may be open for them at a time.
+fn for_processes(workers: usize, zygotes: usize, threads: usize) -> usize {
     // The ends of its channels, ours and, until they are sent, its own; its process.
     let worker = 2 * threads + 1;
-    workers * worker + zygotes * (ZYGOTE + 2 * threads) + SUCCESSOR + listeners + ASKED + LOGS
+    workers * worker + zygotes * (ZYGOTE + 2 * threads)
 }
 
 fn open_now() -> usize {

@@ -4,6 +4,7 @@
 //!     {"command":"workers","change":{"by":1}}
 //!     {"done":"5 workers from now on"}
 
+use std::num::IntErrorKind;
 use std::str::FromStr;
 
 use howdah_find::heap::Holders;
@@ -112,17 +113,16 @@ impl FromStr for Change {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let relative = text.starts_with(['+', '-']);
-        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let parsed = if relative { text.parse().map(Self::By).ok() } else { text.parse().map(Self::To).ok() };
+        let parsed = if relative { text.parse().map(Self::By) } else { text.parse().map(Self::To) };
         match parsed {
-            Some(Self::To(0)) => Err("at least 1 worker is kept; howdah stop ends the server".to_owned()),
-            None if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Self::To(0)) => Err("at least 1 worker is kept; howdah stop ends the server".to_owned()),
+            Err(error) if matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
                 Err("too large: no server has so many workers".to_owned())
             }
-            None | Some(Self::By(0)) => {
+            Err(_) | Ok(Self::By(0)) => {
                 Err("write a number such as 4, or a change such as +1 or -1".to_owned())
             }
-            Some(change) => Ok(change),
+            Ok(change) => Ok(change),
         }
     }
 }

@@ -210,9 +210,7 @@ impl Conn {
         if let Poll::Ready(Some(Ok((_, mut respond)))) = connection.poll_accept(context) {
             respond.send_reset(Reason::REFUSED_STREAM);
         }
-        connection.abrupt_shutdown(Reason::NO_ERROR);
-        let _ = connection.poll_accept(context);
-        self.send(context);
+        self.part(connection, context);
     }
 
     /// The server ends. What its streams have under way they give up when they see the connection's end.

@@ -2,25 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use howdah_acme::{Binding, Place, Proof, Wish, is_place};
 
 /// Let's Encrypt.
 const AUTHORITY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Of root's servers.
 const SYSTEM: &str = "/var/lib/howdah/acme";
-
-/// What has no effect without a name.
-const OPTIONS: [&str; 8] = [
-    "acme-email",
-    "acme-directory",
-    "acme-dir",
-    "acme-ca",
-    "acme-eab-kid",
-    "acme-eab-key-file",
-    "acme-profile",
-    "acme-challenge",
-];
 
 /// Names and the authority.
 #[derive(Debug, Clone, Args)]
@@ -143,7 +131,9 @@ impl Acme {
     /// What does not go together, and the way out. `shut` is said when clients without a certificate are turned away.
     pub(super) fn fault(&self, shut: bool, is_given: impl Fn(&str) -> bool) -> Option<String> {
         if !self.is_on() {
-            let option = OPTIONS.into_iter().find(|option| is_given(&option.replace('-', "_")))?;
+            // None of the others has an effect without a name.
+            let command = Self::augment_args(Command::new(""));
+            let option = command.get_arguments().find(|arg| is_given(arg.get_id().as_str()))?.get_long()?;
             return Some(format!(
                 "--{option} needs a name to get a certificate for: give one by --acme NAME"
             ));

@@ -124,8 +124,7 @@ impl FromStr for Time {
 
 /// A length of time whose bare number is milliseconds.
 pub(crate) fn millis(text: &str) -> Result<Time, String> {
-    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let written = if bare { format!("{text}ms") } else { text.to_owned() };
+    let written = if is_number(text) { format!("{text}ms") } else { text.to_owned() };
     written.parse().map_err(|why: String| match why.as_str() {
         TOO_LONG => why,
         _ => "not a time: write milliseconds, or a number with ms, s, m or h such as 2s".to_owned(),
@@ -173,10 +172,13 @@ impl fmt::Display for Mode {
     }
 }
 
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// A number in digits; the greatest that there is stands for all that are beyond it.
 fn number(text: &str) -> Option<u64> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+    is_number(text).then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 const TOO_MUCH: &str = "too large: numbers end below 18446744073709551615 (2^64 - 1)";
