@@ -58,7 +58,9 @@ subtest 'an upgrade to code that hangs, and to a program that heeds no signal' =
     unlink "$dir/howdah";
     symlink howdah_bin(), "$dir/howdah" or die $!;
     write_file("$dir/app.psgi", $APP);
-    is + ($operator->ask('upgrade'))[0], 0, 'one that does not hang works';
+
+    # It has a second, which is little where others have the processors.
+    ok $server->wait_until(sub { ($operator->ask('upgrade'))[0] == 0 }), 'one that does not hang works';
 };
 
 my $HANGS = <<'PSGI';

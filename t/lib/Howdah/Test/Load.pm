@@ -89,7 +89,8 @@ sub _run {
     print {$self->{tell}} "connected\n";
 
     while (%open) {
-        for my $socket ($select->can_read(0.5)) {
+        my @ready = $select->can_read(0.5);
+        for my $socket (@ready) {
             my $connection = $open{$socket};
             my $alive      = $self->_receive($connection);
             next if $alive && @{$connection->{due}};
@@ -98,7 +99,7 @@ sub _run {
             delete $open{$socket};
             $self->_open(\%open, $select) if $reopen->();
         }
-        $self->_give_up(\%open, $select);
+        $self->_give_up(\%open, $select, @ready);
     }
     return;
 }
@@ -215,9 +216,12 @@ sub _ended {
     return $self->_problem("connection ended after '$input' for $wanted");
 }
 
+# Not those of whom something has just come: the client itself may have been kept from looking for all that time, and by TLS what
+# has come first is no response.
 sub _give_up {
-    my ($self, $open, $select) = @_;
-    for my $connection (values %$open) {
+    my ($self, $open, $select, @ready) = @_;
+    my %has_said = map { $_ => 1 } @ready;
+    for my $connection (grep { !$has_said{$_->{socket}} } values %$open) {
         next if !@{$connection->{due}} || time - $connection->{since} < PATIENCE;
         $self->_problem("no response to $connection->{due}[0]{wanted}");
         $select->remove($connection->{socket});
