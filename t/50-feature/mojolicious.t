@@ -96,8 +96,8 @@ websocket '/socket' => sub { shift->on(message => sub { }) };
 app->start;
 PSGI
     my $agent = Howdah::Test::Agent->new($server->url);
-    is $agent->get("/$_")->code, 404, $_ for qw(later promise);
     is $agent->get('/waits')->content, 'kept', 'a promise that is waited for';
+    is $agent->get("/$_")->code, 404, $_ for qw(later promise);
     my @handshake = map { ('-H', $_) } 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13',
         'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==';
     is + ($agent->curl('/socket', @handshake))[0], 404, 'a WebSocket';
