@@ -1,5 +1,6 @@
-# What the pages name is there: links lead to a file and a heading of it, options and variables are howdah's (or another program's,
-# named below), commands are understood, files are in the tree, and a decision has the number that it is called by.
+# What the pages name is there: links lead to a file and a heading of it, where they are installed, too; options and variables are
+# howdah's (or another program's, named below), commands are understood, files are in the tree, and a decision has the number that it
+# is called by.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -44,6 +45,20 @@ subtest 'links lead somewhere' => sub {
     }
     cmp_ok $links, '>', 150, 'links';
     is "@broken", '', 'all of them';
+};
+
+# tools/install: docs/ goes to share/doc/howdah, and deploy/ and examples/ below it; nothing else does.
+subtest 'what is installed leads to what is installed' => sub {
+    my ($links, @away) = 0;
+    for my $page (grep { m{/} } @pages) {
+        while ($text{$page} =~ /\]\((?!\w+:)([^)#\s]+)/g) {
+            my $to = plain(dirname($page) . "/$1");
+            $links++;
+            push @away, "$page: $to" if $to !~ m{^(?:docs|deploy|examples)/};
+        }
+    }
+    cmp_ok $links, '>', 120, 'links';
+    is "@away", '', 'all of them';
 };
 
 subtest 'decisions have the numbers that they are called by' => sub {
