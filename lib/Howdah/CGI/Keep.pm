@@ -202,7 +202,7 @@ or as a part of F<app.psgi>:
 =head1 DESCRIPTION
 
 A PSGI application for workers of Howdah. Each script becomes a sub in a package of its own and is called for each request, as
-by L<ModPerl::Registry>; what it leaves behind is cleaned up where that can be done. F<docs/cgi.md> of the distribution tells
+by L<ModPerl::Registry>; what it leaves behind is cleaned up where that can be done. F<docs/cgi-keep.md> of the distribution tells
 what differs from a process for each request.
 
 =head2 new(%options)
