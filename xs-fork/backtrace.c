@@ -4,6 +4,9 @@
  * know it: it is not in %SIG, and it runs while perl waits in a system call or a regular expression. A script that has
  * a handler of its own for USR2 keeps it.
  *
+ * Where the host asks, the request has taken too long, and TERM takes the place of that end: for all of the group, as
+ * for one that was executed, and before the script does anything else. So what it does at its end, it does.
+ *
  * It reads perl's memory at any moment, so what it reads may be half written: a fault while it reads ends the answer.
  */
 #include "fork.h"
@@ -37,11 +40,30 @@ static bool say_call(const PERL_CONTEXT *frame) {
     return true;
 }
 
+/* The process that waits for launches: what it has forked are requests. */
+static pid_t zygote;
+
+static void say(void) {
+    if (write(STDERR_FILENO, answer.bytes, answer.length) < 0) { /* nobody listens */
+    }
+    answer.length = 0;
+}
+
 static void end_by_question(void) {
-    if (write(STDERR_FILENO, answer.bytes, answer.length) < 0)
-        answer.length = 0; /* nobody listens */
+    sigset_t question;
+    sigemptyset(&question);
+    sigaddset(&question, SIGUSR2);
+    say();
     signal(SIGUSR2, SIG_DFL);
     raise(SIGUSR2);
+    sigprocmask(SIG_UNBLOCK, &question, NULL); /* also where a fault has ended the answer */
+}
+
+/* TERM is blocked until the handler returns, and then there at once. */
+static void end_in_order(int error) {
+    say();
+    kill(getpgrp() == getpid() ? 0 : getpid(), SIGTERM);
+    errno = error; /* what was interrupted may still look at it */
 }
 
 static void give_up(int fault) {
@@ -52,20 +74,30 @@ static void give_up(int fault) {
     end_by_question();
 }
 
-static void tell(int question) {
+static void tell(int question, siginfo_t *from, void *place) {
+    struct sigaction fault = {.sa_handler = give_up}, segv, bus;
+    int error = errno;
+    bool of_host = from->si_code == SI_USER && from->si_pid == getppid() && getpid() != zygote;
     PERL_UNUSED_VAR(question);
-    signal(SIGSEGV, give_up);
-    signal(SIGBUS, give_up);
+    PERL_UNUSED_VAR(place);
+    sigaction(SIGSEGV, &fault, &segv);
+    sigaction(SIGBUS, &fault, &bus);
     note_text(&answer, "perl stands");
     note_place(&answer, closest_statement(*perl.cop, *perl.op, false));
     note_line_end(&answer);
     walk_calls(*perl.stack, say_call);
-    end_by_question();
+    sigaction(SIGSEGV, &segv, NULL);
+    sigaction(SIGBUS, &bus, NULL);
+    if (of_host)
+        end_in_order(error);
+    else
+        end_by_question();
 }
 
 /* From before the script is compiled, since that may hang, too. */
 void hf_watch_for_question(pTHX) {
-    struct sigaction ours = {.sa_handler = tell};
+    struct sigaction ours = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO};
+    zygote = getpid();
     perl.op = (const OP *const *)&PL_op;
     perl.cop = (COP *const *)&PL_curcop;
     perl.stack = &PL_curstackinfo;

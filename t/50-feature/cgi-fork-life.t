@@ -50,6 +50,8 @@ my $scripts = Howdah::Test::Scripts->new(
     'regex.pl'  => qq{${perl}${warm}sub slow { return ('a' x 60 . 'cb') =~ /^((a|aa)+)\\1b/ }\nslow('secret');\n},
     'system.pl' =>
         qq{${perl}${warm}package Deep;\nsub wait_long { sleep 600 }\neval { main->can('run')->() };\nsub main::run { wait_long() }\n},
+    'orderly.pl' =>
+        qq{${perl}${warm}\$SIG{TERM} = sub { warn "told to end\\n"; exit };\nEND { warn "END block\\n" }\nsleep 600;\nwarn "went on\\n";\n},
     'compile.pl' => qq{${perl}BEGIN { sleep 600 }\n},
     'stuck.pl'   => qq{${perl}BEGIN { sleep 600 }\n}, # no one has waited for it yet, and it is not given up for a while
     'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
@@ -82,6 +84,12 @@ for (@hanging) {
     ok $server->wait_for_log($where), '... and says where it stands';
 }
 unlike $server->log, qr/secret/, 'no argument is in the log';
+
+becomes('orderly.pl?warm', 200, 'warm', 'a script that puts its things in order');
+is $scripts->get($server, 'orderly.pl')->{status}, 504, '... and takes too long';
+ok $server->wait_for_log(qr{orderly\.pl: perl stands at \S*/orderly\.pl line \d+\n.*told to end\n.*END block\n}s),
+    '... says where it stands, and has its handler of TERM and its END blocks as under exec';
+unlike $server->log, qr/went on/, '... and does not go on before that';
 
 for my $again (begun('two')) {
     cmp_ok $again->[0], '<=', 1, 'a process begins when its request comes';

@@ -114,8 +114,9 @@ impl Process {
     fn ask(&mut self) {
         match self.running.mode {
             Mode::Exec => self.signal(Signal::TERM),
-            // Its perl says it, as a Perl worker does.
+            // Its perl says it, as a Perl worker does, and has its group end by TERM.
             Mode::Fork if self.end.is_none() => {
+                self.ending = true;
                 self.term_at = self.term_at.map(|_| Instant::now() + TO_SAY);
                 let _ = rustix::process::kill_process(self.running.pid, Signal::USR2);
             }
