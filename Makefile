@@ -37,9 +37,14 @@ deps: ## install what is missing for all of this (apt on Debian; elsewhere says 
 deps-run:
 	@PERL=$(PERL) tools/deps run
 
+# One at a time: two would write the same files, as `make run` and `make test` beside each other do. What is locked is this file, which
+# leaves nothing behind; where there is no flock, nobody waits.
 build: ## bin/howdah and its Perl modules in blib/
-	@$(PERL) Build.PL --quiet
-	@./Build --quiet
+	@exec 9<$(firstword $(MAKEFILE_LIST)); \
+	if command -v flock >/dev/null && ! flock -n 9; then \
+		echo 'make: waits until another build in this directory has ended' >&2; flock 9; \
+	fi; \
+	$(PERL) Build.PL --quiet 9<&- && ./Build --quiet 9<&-
 
 run: deps-run build ## serve examples/hello.psgi on 127.0.0.1:5000
 	bin/howdah --listen $(LISTEN) $(ARGS) examples/hello.psgi
