@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -287,6 +288,7 @@ bool hd_obey(pTHX_ int control, int ended, SV *before_fork) {
     zygote.pid = getpid();
     zygote.control = control;
     zygote.ended = ended;
+    prctl(PR_SET_PDEATHSIG, 0); /* from here on it sees by itself that the front is gone, and ends its workers before it leaves */
     know_score();
     hd_name_workers(aTHX);
     hd_use_up_free_memory(aTHX); /* what Perl code has freed since the preparations lies all over the heap, too */

@@ -33,6 +33,20 @@ for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spr
     is_deeply [grep { !/^(?:200|cut)$/ } keys %{$result->{status}}], [], "$result->{requests} were answered";
 }
 
+subtest 'an application that hangs while it is loaded' => sub {
+    my $server = Howdah::Test::Server->launch(app => '$SIG{TERM} = "IGNORE"; print STDERR "it hangs\n"; sleep 600 while 1');
+    ok $server->wait_for_log(qr/it hangs/);
+    my @family = descendants(2, $server->pid);
+    $server->signal('KILL');
+    is $server->wait_for_exit, 'signal 9';
+    my @left;
+    ok $server->wait_until(sub {
+        !(@left = grep { kill 0, $_ } @family);
+        }),
+        'is ended, too';
+    kill KILL => @left;
+};
+
 subtest 'a worker that hangs' => sub {
     my $server = Howdah::Test::Server->start(
         options => ['--workers', 1],

@@ -69,6 +69,8 @@ pub fn recipe(perl: &Path, perl_args: impl IntoIterator<Item = OsString>, spec: 
         .env("HOWDAH_ZYGOTE", spec.encode(Some(FIRST_FD)))
         // Ctrl-C is the front's to handle, or requests in flight would die with their workers.
         .in_own_group()
+        // Deep in the application's code, it does not see that its socket is closed.
+        .tied_to_us()
         .without_ours()
 }
 

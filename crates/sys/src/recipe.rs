@@ -23,6 +23,8 @@ pub struct Recipe {
     environment: Vec<(OsString, Option<OsString>)>,
     variable: Option<OsString>,
     own_group: bool,
+    /// The kernel kills it when the process is gone whose child it is, until it wants that no more.
+    tied: bool,
     /// What it is called, if not by its program.
     called: Option<OsString>,
     /// Whose the process is from its program's first instruction on, by name or number, if not ours.
@@ -78,6 +80,19 @@ impl Recipe {
     pub fn in_own_group(mut self) -> Self {
         self.own_group = true;
         self
+    }
+
+    /// Killed by the kernel when this process ends, until it says by PR_SET_PDEATHSIG that it sees that for itself. A launcher's
+    /// doing alone: the kernel means the very thread that has started a process, and a launcher's parent is the first.
+    #[must_use]
+    pub fn tied_to_us(mut self) -> Self {
+        self.tied = true;
+        self
+    }
+
+    /// Whether it is to be.
+    pub(crate) fn is_tied(&self) -> bool {
+        self.tied
     }
 
     /// Called by that name, which `ps` shows.
@@ -173,6 +188,9 @@ pub(crate) fn encode(recipes: &[Recipe]) -> Vec<u8> {
         if recipe.own_group {
             field(b'g', &[]);
         }
+        if recipe.tied {
+            field(b't', &[]);
+        }
         recipe.called.iter().for_each(|name| field(b'n', &[name]));
         recipe.user.iter().for_each(|user| field(b'u', &[user.as_ref()]));
         recipe.group.iter().for_each(|group| field(b'h', &[group.as_ref()]));
@@ -206,6 +224,7 @@ impl Recipe {
             b'w' => self.environment.push((os(rest), None)),
             b'v' => self.variable = Some(os(rest)),
             b'g' => self.own_group = true,
+            b't' => self.tied = true,
             b'n' => self.called = Some(os(rest)),
             b'u' => self.user = Some(String::from_utf8(rest.to_vec()).ok()?),
             b'x' => self.surplus = std::str::from_utf8(rest).ok()?.parse().ok()?,
@@ -228,7 +247,7 @@ mod tests {
     fn recipes_survive_the_journey() {
         let recipes = [
             Recipe::new("/bin/sh").args(["-c", "echo =", ""]).in_own_group(),
-            Recipe::new("perl").env("A", "b=c\n").without("D").told_by("E"),
+            Recipe::new("perl").env("A", "b=c\n").without("D").told_by("E").tied_to_us(),
             Recipe::new(os(b"\xff")).called("another").run_by(Some("www".into()), None),
             Recipe::new("perl").run_by(None, Some("7".into())).expendable(1 << 40),
         ];

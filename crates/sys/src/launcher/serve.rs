@@ -13,7 +13,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use super::line::{AHEAD, DOUBLE, KNOCK, MEMORY, REPLY, START, take};
 use crate::channel::{AGAIN, recv_all_fds, send_until_passed};
 use crate::clock::monotonic_ns;
-use crate::process::{FIRST_FD, Pid, adopt_fd};
+use crate::process::{FIRST_FD, Pid, Signal, adopt_fd};
 use crate::recipe::{Recipe, decode};
 use crate::shortage::may_pass_later;
 use crate::smaps::measure;
@@ -183,13 +183,21 @@ fn become_it(recipe: &Recipe, command: &mut Command, fds: &[OwnedFd], tell: Borr
         let tell = fcntl_dupfd_cloexec(tell, above)?;
         // As long as this process is the launcher's user's.
         recipe.score().iter().for_each(|score| score.take());
-        let changed = arrange(fds, above).and_then(|()| recipe.change_user());
+        let changed = arrange(fds, above).and_then(|()| recipe.change_user()).and_then(|()| tie(recipe));
         let error = changed.err().unwrap_or_else(|| command.exec());
         File::from(tell).write_all(&failure(&error))
     };
     let _: io::Result<()> = execute();
     // SAFETY: _exit has no preconditions; nothing of the launcher's is to run here.
     unsafe { libc::_exit(127) }
+}
+
+/// Not before the user is another, with whom that is lost. A front that has ended before now leaves the new process a closed socket.
+fn tie(recipe: &Recipe) -> io::Result<()> {
+    if recipe.is_tied() {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    }
+    Ok(())
 }
 
 fn failure(error: &io::Error) -> Vec<u8> {
