@@ -259,6 +259,42 @@ PSGI
     ok !-e, "$_ is gone" for $socket, $own->control, $own->pid_file;
 };
 
+# The old process is stopped by the new one in its first moment, so that it does not answer it when that has forked, to be nobody's child.
+subtest '... also one that has just been started; and by a signal that ends it neither of them' => sub {
+    for my $signal (qw(KILL TERM)) {
+        my ($own, $bin)      = (Howdah::Test::Operator->new, howdah_bin());
+        my ($file, $program) = map { $own->dir . "/$_" } 'app.psgi', 'howdah';
+        write_file($file, "sub { [200, [], ['served']] }");
+        symlink $bin, $program or die $!;
+        my $started = Howdah::Test::Server->start(
+            command => [$program, '-l', '127.0.0.1:0'],
+            env     => {HOWDAH_PERL5LIB => join ':', map { File::Spec->rel2abs($_) } 'blib/lib', 'blib/arch'},
+            file    => $file,
+            options => ['--workers', 1, $own->options],
+        );
+        write_file("$program.new", qq(#!/bin/sh\nkill -STOP \$PPID\nexec $bin "\$\@"\n));
+        chmod 0755, "$program.new" or die $!;
+        rename "$program.new", $program or die $!;
+        my ($old, $port) = ($own->pid, $started->port);
+        my $processes = sub {
+            my @all = grep { index($_, $own->control) >= 0 } command_lines();
+            return scalar @all;
+        };
+        kill USR2 => $old;
+        ok $started->wait_until(sub { $processes->() == 3 }), 'another process has been started, and has forked';
+        kill $_ => $old for $signal, 'CONT';
+        is $started->wait_for_exit, $signal eq 'KILL' ? 'signal 9' : 0, "the server ends by $signal";
+        if ($signal eq 'TERM') {
+            ok $started->wait_until(sub { !$processes->() }), '... and nobody is left';
+            next;
+        }
+        is(Howdah::Test::Client->ask($port, $request)->{body}, 'served', '... and the new process serves');
+        isnt my $new = $own->pid, $old, 'the pid file has moved';
+        is + ($own->ask('stop'))[0], 0;
+        ok $own->wait_for_end($new) && $started->wait_until(sub { !$processes->() }), 'nobody is left';
+    }
+};
+
 subtest 'what one process hands to another is for no program that it starts' => sub {
     my $own    = Howdah::Test::Operator->new;
     my $dir    = $own->dir;

@@ -19,7 +19,7 @@ use crate::tls;
 
 /// Time for the old process to answer; it has nothing else to do then.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time for an old process whose end of the channel is closed to be gone. One that has changed its mind waits for us as long, at least.
+/// Time for an old process whose end of the channel is closed to be gone.
 const TO_BE_GONE: Duration = Duration::from_secs(1);
 
 /// What stands in `HOWDAH_UPGRADE`.
@@ -89,6 +89,9 @@ pub(crate) const ALONE: &str = "alone\n";
 
 /// What the old process says when the new one may go ahead.
 pub(crate) const GO: &str = "go\n";
+
+/// What the old process says last when it has changed its mind, or ends by itself. One that is killed says nothing.
+pub(crate) const NO: &str = "no\n";
 
 /// What the process that is to replace another has of that: its sockets, and the way to talk to it.
 #[derive(Debug)]
@@ -160,12 +163,13 @@ impl Handover {
         }
         let _keeper = behind_keeper().context("cannot fork")?;
         let gone = "the process that was to be replaced has changed its mind";
-        self.say(&Progress::Forked(std::process::id())).context(gone)?;
-        // An old process that leaves by itself at this moment knows our keeper alone, and tells nobody else to end.
-        if self.hear().context(gone)? != ALONE {
-            bail!("{gone}");
+        let heard = self.ask(&Progress::Forked(std::process::id()));
+        // A keeper that is left ends by itself.
+        if heard.as_deref().is_ok_and(|word| word == ALONE) || self.is_left_alone(&heard) {
+            return Ok(());
         }
-        Ok(())
+        heard.context(gone)?;
+        bail!("{gone}");
     }
 
     /// Waits until the old process makes way, unless it has been killed.
@@ -174,13 +178,11 @@ impl Handover {
     /// When it has changed its mind.
     pub(crate) fn take_over(&mut self) -> anyhow::Result<()> {
         let gone = "the process that was to be replaced did not make way";
-        let heard = self.say(&Progress::Ready).and_then(|()| self.hear());
+        let heard = self.ask(&Progress::Ready);
         if heard.as_deref().is_ok_and(|word| word == GO) {
             return Ok(());
         }
-        // One that ends by itself has told us to end before: that is heeded yet.
-        self.alone = self.parent.ends_within(TO_BE_GONE);
-        if !self.alone {
+        if !self.is_left_alone(&heard) {
             heard.context(gone)?;
             bail!("{gone}");
         }
@@ -211,6 +213,20 @@ impl Handover {
     /// Tells the old process why it has to go on.
     pub(crate) fn failed(mut self, error: &anyhow::Error) {
         let _ = self.say(&Progress::Failed(format!("{error:#}")));
+    }
+
+    /// Tells the old process how far this one is: its answer, which is empty when that has ended without a word.
+    fn ask(&mut self, progress: &Progress) -> std::io::Result<String> {
+        // If it is gone, what it has said last is there to be heard yet.
+        let _ = self.say(progress);
+        self.hear()
+    }
+
+    /// Whether the old process has been killed, of which this was heard last.
+    fn is_left_alone(&mut self, heard: &std::io::Result<String>) -> bool {
+        let nothing = heard.as_ref().map_or(true, String::is_empty);
+        self.alone = nothing && self.parent.ends_within(TO_BE_GONE);
+        self.alone
     }
 
     fn hear(&mut self) -> std::io::Result<String> {

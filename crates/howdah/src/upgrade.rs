@@ -10,7 +10,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Channel;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::endpoints::{Endpoints, is_under_starter};
-use crate::handover::{ALONE, GO, HandedOver, Progress};
+use crate::handover::{ALONE, GO, HandedOver, NO, Progress};
 use crate::options::Serve;
 use crate::shortage::crowded;
 use crate::tls::Tls;
@@ -120,6 +120,8 @@ struct Endings {
 struct UnderWay {
     task: JoinHandle<Result<Successor, String>>,
     reply: Option<Reply>,
+    /// The way to the new process, also to one that has not been started yet.
+    channel: Channel,
 }
 
 impl Upgrade {
@@ -134,11 +136,11 @@ impl Upgrade {
     /// Starts a new process, unless that is impossible or under way.
     pub(crate) fn begin(&mut self, endpoints: &Endpoints, reply: Option<Reply>) {
         match self.sockets(endpoints) {
-            Ok(sockets) => {
+            Ok((sockets, channel)) => {
                 let (program, job) = (self.program.clone(), self.job.clone());
                 let ending = self.endings.sender.clone();
                 let task = tokio::spawn(start(program, job, sockets, self.patience, ending));
-                self.under_way = Some(UnderWay { task, reply });
+                self.under_way = Some(UnderWay { task, reply, channel });
             }
             Err(reason) => conclude(&Err(reason), reply),
         }
@@ -149,7 +151,8 @@ impl Upgrade {
         self.under_way.is_some()
     }
 
-    fn sockets(&self, endpoints: &Endpoints) -> Result<Sockets, String> {
+    /// What a successor gets, and the way to it once more.
+    fn sockets(&self, endpoints: &Endpoints) -> Result<(Sockets, Channel), String> {
         if let Some(reason) = self.obstacle {
             return Err(reason.to_owned());
         }
@@ -157,6 +160,7 @@ impl Upgrade {
             return Err("an upgrade is under way already".to_owned());
         }
         Sockets::of(endpoints, self.tls.as_ref())
+            .and_then(|sockets| sockets.channel.try_clone().map(|channel| (sockets, channel)))
             .map_err(|error| format!("cannot copy the listening sockets: {}", with_way_out(&error)))
     }
 
@@ -198,6 +202,8 @@ impl Upgrade {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.task.abort();
+        // It may hear this later than its end. One that serves by now does not listen.
+        let _ = self.channel.write_all(NO.as_bytes());
     }
 }
 
@@ -267,6 +273,9 @@ async fn start(
 /// Copies of what a successor gets.
 #[derive(Debug)]
 struct Sockets {
+    /// Our end, which does not wait, and the successor's.
+    channel: Channel,
+    theirs: OwnedFd,
     /// Those of one name together.
     listeners: Vec<Vec<OwnedFd>>,
     control: Option<OwnedFd>,
@@ -279,14 +288,21 @@ impl Sockets {
         let control =
             endpoints.control.as_ref().map(crate::control::socket::ControlSocket::descriptor).transpose()?;
         let tickets = tls.map(Tls::tickets).transpose()?;
-        Ok(Self { listeners: endpoints.sockets()?, control, ours: endpoints.ours, tickets })
+        let (channel, theirs) = Channel::pair()?;
+        channel.set_nonblocking(true)?;
+        Ok(Self {
+            channel,
+            theirs: theirs.into(),
+            listeners: endpoints.sockets()?,
+            control,
+            ours: endpoints.ours,
+            tickets,
+        })
     }
 }
 
 /// The new process, and where to talk to it.
 fn launch(job: &Job, sockets: Sockets) -> io::Result<(Process, Channel)> {
-    let (channel, theirs) = Channel::pair()?;
-    channel.set_nonblocking(true)?;
     let mut numbers = FIRST_FD..;
     let mut number = || numbers.next().unwrap_or_default();
     let handed = HandedOver {
@@ -302,9 +318,8 @@ fn launch(job: &Job, sockets: Sockets) -> io::Result<(Process, Channel)> {
         tickets: sockets.tickets.as_ref().map(|_| number()),
         orphan: orphan::is_possible(),
     };
-    let Sockets { listeners, control, tickets, .. } = sockets;
-    let fds =
-        std::iter::once(theirs.into()).chain(listeners.into_iter().flatten()).chain(control).chain(tickets);
+    let Sockets { channel, theirs, listeners, control, tickets, .. } = sockets;
+    let fds = std::iter::once(theirs).chain(listeners.into_iter().flatten()).chain(control).chain(tickets);
     // The supervisor collects children that it does not know.
     let handed = serde_json::to_string(&handed)?;
     let pid = job.start(Some(handed.as_ref()), Some(io::stdin().as_fd()), fds.collect())?;
@@ -436,8 +451,6 @@ impl Drop for Ending {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[tokio::test]
