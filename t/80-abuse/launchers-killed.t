@@ -6,8 +6,12 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use IO::Select ();
+use POSIX ();
+use Socket qw(AF_UNIX SOCK_SEQPACKET);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -92,6 +96,33 @@ subtest 'launchers, zygote and workers: the server does not wait for anybody' =>
     kill KILL => $server->processes('zygote'), $server->workers;
     is $server->wait_for_exit, 1, 'exit status';
     cmp_ok time - $start, '<', 20, 'before the graceful timeout';
+};
+
+# An emulator that the kernel has execute programs of another machine (binfmt_misc) calls them by their file's name. A launcher that
+# does not know itself by another sign is a server, which starts launchers, without end.
+subtest 'whoever has lost its name knows what it is' => sub {
+    socketpair my $ours, my $theirs, AF_UNIX, SOCK_SEQPACKET, 0 or die $!;
+    open my $recipes, '+>', undef or die $!;
+    syswrite $recipes, "p/bin/true\0";
+    sysseek $recipes, 0, 0;
+    my $pid = fork // die $!;
+    if (!$pid) {
+        my @high = map { POSIX::dup2(fileno $_->[0], $_->[1]) } [$theirs, 103], [$recipes, 104];
+        POSIX::dup2($_, $_ - 100) for @high;
+        exec {howdah_bin()} 'another', 'launcher' or POSIX::_exit(127);
+    }
+    close $theirs;
+    syswrite $ours, pack 'L Q a', 7, ~0, 'k';
+    my $answer = '';
+    sysread $ours, $answer, 100 if IO::Select->new($ours)->can_read(60);
+    is join(' ', unpack 'L l', $answer), '7 0', 'a launcher answers';
+    close $ours;
+    waitpid $pid, 0;
+    is $?, 0, '... and leaves with the front';
+
+    local $ENV{HOWDAH_CGI_HOST} = 'nonsense';
+    my (undef, undef, $error) = run_command(howdah_bin(), 'cgi-host', 'x');
+    like $error, qr/^howdah: the host of CGI scripts does not start: /, 'a host of scripts';
 };
 
 done_testing;

@@ -94,8 +94,7 @@ fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
 
 /// The launcher's whole program, when this process was started to be one.
 pub(crate) fn be_launcher() -> Option<ExitCode> {
-    let called = std::env::args_os().take(3).eq(launcher::CALLED);
-    called.then(|| match launcher::serve() {
+    launcher::is_this().then(|| match launcher::serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => log::failed(&anyhow::Error::from(error).context("cannot be a launcher")),
     })
@@ -103,8 +102,7 @@ pub(crate) fn be_launcher() -> Option<ExitCode> {
 
 /// A host's whole program, when this process was started to be one.
 pub(crate) fn be_host() -> Option<ExitCode> {
-    let called = std::env::args_os().take(2).eq(scripts::CALLED);
-    called.then(howdah_cgi::run)
+    scripts::is_host().then(howdah_cgi::run)
 }
 
 enum Zygotes {

@@ -76,8 +76,14 @@ impl Serve {
     }
 }
 
-/// Name and argument by which the program knows that it is to be a host.
+/// What `ps` shows first of a host: its name, which may get lost on the way (see [`howdah_sys::launcher::is_this`]), and its first argument.
 pub(crate) const CALLED: [&str; 2] = ["howdah:", "cgi-host"];
+
+/// Whether this process was started by the recipe of one.
+pub(crate) fn is_host() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word == CALLED[1])
+        && std::env::var_os(howdah_cgi::VARIABLE).is_some()
+}
 
 /// What `ps` shows behind that.
 fn title(spec: &Spec) -> OsString {

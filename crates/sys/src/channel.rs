@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use howdah_wire::Message;
@@ -51,6 +51,12 @@ pub fn is_seqpacket(fd: impl AsFd) -> bool {
     domain == Ok(AddressFamily::UNIX)
         && rustix::net::sockopt::socket_type(&fd) == Ok(SocketType::SEQPACKET)
         && rustix::net::sockopt::socket_acceptconn(&fd) == Ok(false)
+}
+
+/// The same of a descriptor that this process may have been started with.
+pub(crate) fn is_handed_seqpacket(number: RawFd) -> bool {
+    // SAFETY: only used for the duration of the calls, which fail with EBADF when it is not open.
+    is_seqpacket(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
 /// Sends one packet with up to [`MAX_FDS`] descriptors; the caller keeps its own copies.

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::channel::socketpair_seqpacket;
+use crate::channel::{is_handed_seqpacket, socketpair_seqpacket};
 use crate::process::{Pid, Process, Signal, spawn};
 use crate::readable::is_readable_within;
 use crate::recipe::{Recipe, encode};
@@ -51,8 +51,8 @@ pub use crate::process::FIRST_FD;
 pub use attendant::{Condition, News};
 pub use serve::serve;
 
-/// Name and argument by which the program knows that it is to be the launcher.
-pub const CALLED: [&str; 2] = ["howdah:", "launcher"];
+/// What `ps` shows of a launcher: its name, which may get lost on the way, and its argument.
+const CALLED: [&str; 2] = ["howdah:", "launcher"];
 
 /// Time for a launcher to start a process or to say that it cannot, with one try at the other launcher.
 const TO_START: Duration = Duration::from_secs(15);
@@ -104,6 +104,14 @@ pub fn start(recipes: Vec<Recipe>) -> io::Result<Vec<Job>> {
     let second = first.double()?;
     *LINES.lock().unwrap_or_else(PoisonError::into_inner) = vec![first, second];
     Ok((0..).zip(recipes).map(|(number, _)| Job::new(How::Launcher(number))).collect())
+}
+
+/// Whether this process was started by [`start`]. Its name does not tell: where the kernel has an emulator execute programs of
+/// another machine (binfmt_misc), that is called by the file's. A server in the launcher's place would start launchers of its own,
+/// and so on without end.
+#[must_use]
+pub fn is_this() -> bool {
+    std::env::args_os().skip(1).take(2).eq([CALLED[1]]) && is_handed_seqpacket(FIRST_FD)
 }
 
 /// From now on a thread of this process asks the launchers and watches them; `report` hears what becomes of them. For a
