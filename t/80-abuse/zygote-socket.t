@@ -68,6 +68,19 @@ subtest 'the application closes what it does not know' => sub {
     like $failing->log, qr/has closed descriptor 3/;
 };
 
+subtest 'a hook closes what it does not know, once the application is loaded, and takes its time' => sub {
+    my $hook = 'use Howdah; use POSIX (); my $forks;'
+        . 'Howdah->before_fork(sub { return if $forks++ < 1; POSIX::close($_) for 3 .. 1023; sleep 600 }); ';
+    my $server = Howdah::Test::Server->start(app => $hook . $app, options => ['--workers', 1]);
+    my ($zygote) = $server->processes('zygote');
+    kill KILL => $server->workers;
+    ok $server->wait_for_log(
+        qr/ERROR .* the zygote goes on without its control socket, and is killed: .*hook.* pid=$zygote$/m),
+        'it is killed, and the log tells why';
+    unlike $server->log, qr/process that loads/, '... and not that it loads anything';
+    $server->stop('INT');
+};
+
 # What is opened next has their numbers, and programs that the application runs have it as theirs.
 subtest 'the application closes its standard streams while it is loaded' => sub {
     for my $closed ('STDIN', 'STDOUT', 'STDERR', 'STDIN; close STDOUT; close STDERR') {

@@ -250,15 +250,27 @@ impl Zygote {
         }
         if self.patience.as_mut().is_some_and(|patience| patience.look().is_zero()) {
             if self.link.is_none() && !self.told_to_stop {
-                tracing::error!(
-                    pid = self.pid_number(),
-                    "the process that loads the application goes on without its control socket, and is killed: it has executed another program (exec), or closed all descriptors"
-                );
+                self.tell_without_socket();
             }
             self.signal(Signal::KILL);
             self.patience = Some(Patience::new(PATIENCE));
         }
         self.patience.as_mut().map(|patience| now + patience.look())
+    }
+
+    fn tell_without_socket(&self) {
+        let pid = self.pid_number();
+        if self.listens {
+            tracing::error!(
+                pid,
+                "the zygote goes on without its control socket, and is killed: a hook (before_fork) has executed another program (exec) or closed all descriptors, or its end takes long"
+            );
+        } else {
+            tracing::error!(
+                pid,
+                "the process that loads the application goes on without its control socket, and is killed: it has executed another program (exec), or closed all descriptors"
+            );
+        }
     }
 
     /// It has loaded the application and listens to us.
