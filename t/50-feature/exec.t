@@ -16,7 +16,7 @@ my @warnings;
 my %do = (
     ''       => sub { [200, [], [$$]] },
     program  => sub { exec $^X, '-e', $program },
-    shell    => sub { exec "echo the shell has \\\$0; exec sleep 60" },
+    shell    => sub { exec "echo the shell has \\\$0 and is \$\$; exec sleep 60" },
     eval     => sub { eval { local $SIG{__DIE__} = sub { warn "died\n" }; exec $^X, '-e', $program }; [200, [], ['after']] },
     begun    => sub { sub { my $w = shift->([200, []]); $w->write('begun'); exec $^X, '-e', $program } },
     ended    => sub { push @{$_[0]{'psgix.cleanup.handlers'}}, sub { exec $^X, '-e', $program }; [200, [], [$$]] },
@@ -37,7 +37,7 @@ my %do = (
         my $io = $_[0]{'psgix.io'};
         open my $in, '<&', $io; open my $out, '>&', $io;
         open STDIN, '<&', $in; open STDOUT, '>&', $out;
-        exec $^X, '-e', '$| = 1; print "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nby itself"; sleep 60';
+        exec $^X, '-e', '$| = 1; print {*STDERR} "the program is $$\n"; print "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nby itself"; sleep 60';
     },
 );
 sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
@@ -72,14 +72,16 @@ for my $name (qw(program eval begun said ended)) {
         if $name ne 'ended';
 }
 is ask('shell')->{status}, 500, 'a command';
-ok $server->wait_for_log(qr/the shell has/), '... for a shell';
+ok $server->wait_for_log(qr/the shell has .* is \d+/), '... for a shell';
 is ask('inetd')->{body}, 'by itself', 'a program that has been given the connection answers';
 like ask('')->{body}, qr/^\d+$/, '... and another worker serves';
 is $server->stop, 0, 'the server stops';
 my $left = () = $server->log =~ /worker left: the application executed another program/g;
 is $left, 7, 'the log tells of each worker that it has left';
 unlike $server->log, qr/worker died/, '... and that none has died';
-kill KILL => @programs;
+
+# None of them is the server's any more.
+kill KILL => $server->log =~ /the (?:program|shell has \S+ and) is (\d+)/g;
 
 $server = Howdah::Test::Server->launch(app => 'BEGIN { exec $^X, "-e", "sleep 60" } sub { [200, [], []] }');
 is $server->wait_for_exit, 1, 'an application that executes another program while it is loaded: no start';

@@ -34,7 +34,8 @@ for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spr
 }
 
 subtest 'an application that hangs while it is loaded' => sub {
-    my $server = Howdah::Test::Server->launch(app => '$SIG{TERM} = "IGNORE"; print STDERR "it hangs\n"; sleep 600 while 1');
+    my $server =
+        Howdah::Test::Server->launch(app => '$SIG{TERM} = "IGNORE"; print STDERR "it hangs\n"; sleep 600 while 1');
     ok $server->wait_for_log(qr/it hangs/);
     my @family = descendants(2, $server->pid);
     $server->signal('KILL');
