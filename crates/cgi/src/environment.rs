@@ -184,7 +184,6 @@ mod tests {
 
     fn script(path_info: &str) -> Script {
         Script {
-            file: std::fs::File::open("/dev/null").unwrap().into(),
             filename: "/srv/cgi/a.cgi".into(),
             directory: Path::new("/srv/cgi").into(),
             name: b"/cgi-bin/a.cgi".to_vec(),

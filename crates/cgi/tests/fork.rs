@@ -114,7 +114,6 @@ fn launch(path: &Path, stdout: io::PipeWriter) -> Launch {
     };
     Launch {
         script: Script {
-            file: File::open(path).unwrap().into(),
             filename: path.into(),
             directory: path.parent().unwrap().into(),
             name: b"/script".to_vec(),

@@ -17,19 +17,12 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Reads a head at the start of `bytes`; none when it has not ended yet.
+    /// Reads a head at the start of `bytes`; none when it has not ended yet. That it had not after the first `seen` bytes is known, so
+    /// that one that comes byte by byte costs linear time.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(bytes: &'a [u8]) -> Result<Option<Self>, &'static str> {
-        Self::read_on(bytes, 0)
-    }
-
-    /// The same, where it had not ended after the first `seen` bytes: one that comes byte by byte costs linear time.
-    ///
-    /// # Errors
-    /// As [`Answer::read`].
-    pub fn read_on(bytes: &'a [u8], seen: usize) -> Result<Option<Self>, &'static str> {
+    pub fn read(bytes: &'a [u8], seen: usize) -> Result<Option<Self>, &'static str> {
         let head = &bytes[..bytes.len().min(MOST)];
         let from = seen.saturating_sub(3).min(head.len());
         let Some(end) = head[from..].windows(4).position(|end| end == b"\r\n\r\n") else {
@@ -127,18 +120,18 @@ mod tests {
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nX:\r\nUPGRADE:  b \r\n\r\nbehind";
         let (end, line) = (whole.len() - 6, 34);
         for cut in 0..end {
-            assert_eq!(Answer::read(&whole[..cut]), Ok(None), "{cut}");
+            assert_eq!(Answer::read(&whole[..cut], 0), Ok(None), "{cut}");
             for more in [end - 1, end, whole.len()] {
-                let (read, read_on) = (Answer::read(&whole[..more]), Answer::read_on(&whole[..more], cut));
+                let (read, read_on) = (Answer::read(&whole[..more], 0), Answer::read(&whole[..more], cut));
                 assert_eq!(read_on, read, "{more} behind {cut}");
             }
         }
         for cut in end..whole.len() {
-            let answer = Answer::read(&whole[..cut]).unwrap().unwrap();
+            let answer = Answer::read(&whole[..cut], 0).unwrap().unwrap();
             assert_eq!((answer.status, answer.len, answer.lines), (101, end, &whole[line..end - 2]));
             assert_eq!(answer.values(b"upgrade").collect::<Vec<_>>(), [&b"websocket"[..], b"b"]);
         }
-        let bare = Answer::read(b"HTTP/1.1 204\r\n\r\n").unwrap().unwrap();
+        let bare = Answer::read(b"HTTP/1.1 204\r\n\r\n", 0).unwrap().unwrap();
         assert_eq!((bare.status, bare.lines), (204, &b""[..]));
     }
 
@@ -160,20 +153,20 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "field"),
             ("HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", "field"),
         ] {
-            let verdict = Answer::read(bytes.as_bytes());
+            let verdict = Answer::read(bytes.as_bytes(), 0);
             assert!(verdict.is_err_and(|reason| reason.contains(why)), "{bytes:?}: {verdict:?}");
         }
         let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(MOST));
-        assert_eq!(Answer::read(long.as_bytes()), Err("it has no end within 64 KiB"));
-        assert_eq!(Answer::read(&long.as_bytes()[..MOST]), Err("it has no end within 64 KiB"));
-        assert_eq!(Answer::read(&long.as_bytes()[..MOST - 1]), Ok(None));
+        assert_eq!(Answer::read(long.as_bytes(), 0), Err("it has no end within 64 KiB"));
+        assert_eq!(Answer::read(&long.as_bytes()[..MOST], 0), Err("it has no end within 64 KiB"));
+        assert_eq!(Answer::read(&long.as_bytes()[..MOST - 1], 0), Ok(None));
     }
 
     #[test]
     fn the_length_of_a_body_is_given_once_or_not_at_all() {
         let length = |fields: &str| {
             let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
-            Answer::read(head.as_bytes()).unwrap().unwrap().body_length()
+            Answer::read(head.as_bytes(), 0).unwrap().unwrap().body_length()
         };
         assert_eq!(length("A: b\r\n"), Ok(None));
         assert_eq!(length("content-length: 7\r\nContent-Length:7\r\n"), Ok(Some(7)));

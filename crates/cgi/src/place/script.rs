@@ -14,8 +14,6 @@ use super::walk::File;
 /// A file that may be run, and how a request names it.
 #[derive(Debug)]
 pub struct Script {
-    /// The file that was checked, whatever its name means by now. Open for reading if it may be read.
-    pub file: OwnedFd,
     /// SCRIPT_FILENAME: its name below the mount's directory, with symbolic links as they are. Absolute.
     pub filename: PathBuf,
     /// The working directory of its process: where that name lies.
@@ -44,16 +42,15 @@ pub struct Version {
 }
 
 impl Script {
-    pub(super) fn new(file: File, filename: PathBuf, name: Vec<u8>, path_info: &[u8]) -> Self {
+    pub(super) fn new(file: &File, filename: PathBuf, name: Vec<u8>, path_info: &[u8]) -> Self {
         let base = filename.file_name().unwrap_or_default().as_bytes();
         let (nph, directory) =
             (base.starts_with(b"nph-"), filename.parent().unwrap_or(Path::new("/")).to_owned());
         let version = Version::of(&file.stat);
-        let file = readable(file);
         let mut first = [0; shebang::LONGEST];
-        let length = pread(&file, &mut first, 0).unwrap_or_default();
+        let length = readable(file).and_then(|file| pread(file, &mut first, 0).ok()).unwrap_or_default();
         let perl = Perl::parse(&first[..length]);
-        Self { file, filename, directory, name, path_info: path_info.to_vec(), version, perl, nph }
+        Self { filename, directory, name, path_info: path_info.to_vec(), version, perl, nph }
     }
 }
 
@@ -67,11 +64,10 @@ impl Version {
     }
 }
 
-/// The same file, open for reading. A program that may only be executed stays as it is.
-fn readable(file: File) -> OwnedFd {
+/// The same file, open for reading; none where it may only be executed.
+fn readable(file: &File) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(&file.directory, OsStr::from_bytes(&file.name), flags, Mode::empty());
     let is_same = |stat: Stat| (stat.st_dev, stat.st_ino) == (file.stat.st_dev, file.stat.st_ino);
-    let same = opened.ok().filter(|opened| fstat(opened).is_ok_and(is_same));
-    same.unwrap_or(file.found)
+    opened.ok().filter(|opened| fstat(opened).is_ok_and(is_same))
 }

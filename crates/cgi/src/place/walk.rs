@@ -42,8 +42,6 @@ pub(super) struct File {
     /// Where it lies, and its name there; not a link.
     pub(super) directory: OwnedFd,
     pub(super) name: Vec<u8>,
-    /// What lies there, not open for anything.
-    pub(super) found: OwnedFd,
     pub(super) stat: Stat,
 }
 
@@ -106,7 +104,7 @@ impl Walk {
             }
             FileType::RegularFile => {
                 let directory = here.try_clone().map_err(Astray::Kernel)?;
-                Ok(Node::File(File { directory, name: name.to_vec(), found, stat }))
+                Ok(Node::File(File { directory, name: name.to_vec(), stat }))
             }
             FileType::Symlink => {
                 let target = readlinkat(&found, "", Vec::new())?;

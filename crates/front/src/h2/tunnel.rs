@@ -173,7 +173,7 @@ impl Tunnel {
         let before = head.len();
         head.extend_from_slice(bytes);
         let head = std::mem::take(head);
-        let Some(answer) = Answer::read_on(&head, before)? else {
+        let Some(answer) = Answer::read(&head, before)? else {
             self.said = Said::Head(head);
             return Ok(bytes.len());
         };
