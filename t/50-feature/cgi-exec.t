@@ -27,10 +27,11 @@ my $scripts = Howdah::Test::Scripts->new(
     'nobody.cgi'   => qq{#!/no/such/program\n},
     'says.cgi'     => qq{echo first >&2; echo second >&2; printf third >&2; printf 'Status: 204\\n\\n'\n},
     'closes.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nearly'; exec >&-; sleep 1; echo done > worked\n},
-    'leaves.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nparent'; (sleep 20; echo late) & exit 0\n},
-    'held.cgi'     => qq{printf 'Content-Type: text/plain\\n\\nall'; kill -KILL \$\$\n},
-    'killed.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nhalf'; sleep 0.2; kill -KILL \$\$\n},
-    'slowly.pl'    =>
+    'leaves.cgi'   =>
+        qq{printf 'Content-Type: text/plain\\n\\nparent'; echo \$\$ >left; (sleep 20; echo late) & exit 0\n},
+    'held.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nall'; kill -KILL \$\$\n},
+    'killed.cgi' => qq{printf 'Content-Type: text/plain\\n\\nhalf'; sleep 0.2; kill -KILL \$\$\n},
+    'slowly.pl'  =>
         qq{#!$^X\n\$| = 1; print "Content-Type: text/plain\\n\\n"; for (1 .. 3) { print "tick \$_\\n"; sleep 1 }\n},
 );
 my $server = $scripts->serve('exec', ['workers=4']);
@@ -91,6 +92,7 @@ subtest 'nobody waits for what goes on behind the response' => sub {
         cmp_ok time - $start, '<', 10, '... at once';
     }
     ok $server->wait_until(sub { ($scripts->read('worked') // '') eq "done\n" }), 'a script goes on behind its output';
+    kill '-KILL', $scripts->read('left') =~ /(\d+)/;
 };
 
 is $server->stop, 0;

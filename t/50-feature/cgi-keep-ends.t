@@ -72,7 +72,8 @@ my $scripts = Howdah::Test::Scripts->new(
     'asks.cgi' => "$HEAD$AWAIT" . 'say_in("now"); await("read"); print <STDIN>',
     (
         map { ("stays-$_.cgi" => $HEAD
-                . '$| = 1; print "left"; if (!fork) { close STDOUT; close STDIN; sleep 10; exit }') } 1,
+                . '$| = 1; print "left"; if (!fork) { close STDOUT; close STDIN; for (1 .. 10) { sleep 1; exit if getppid == 1 } exit }'
+        ) } 1,
         2
     ),
     'state.cgi' => $HEAD . 'printf "%o %s%s", umask, ref $SIG{ALRM}, alarm 0;',

@@ -13,9 +13,10 @@ use Time::HiRes qw(sleep);
 
 my $size   = 8 << 20;
 my $server = Howdah::Test::Server->start(options => ['--workers', 3], app => <<"PSGI");
+    use File::Basename qw(dirname);
     use File::Temp;
     my \$block = 'm' x (1 << 20);
-    my \$file = File::Temp->new;
+    my \$file = File::Temp->new(DIR => dirname __FILE__);
     print {\$file} \$block for 1 .. $size >> 20;
     \$file->flush;
     sub {
@@ -58,8 +59,9 @@ for my $path ('/stream', '/given', '/array', '/file') {
 # A file that a client takes slowly keeps no request from waiting for a worker: there are fewer slots than clients here. On a
 # busy machine it takes a while until they all have connected, by TLS.
 my $few = Howdah::Test::Server->start(options => [qw(--workers 1 --max-queue 4 --write-timeout 3m)], app => <<"PSGI");
+    use File::Basename qw(dirname);
     use File::Temp;
-    my \$file = File::Temp->new;
+    my \$file = File::Temp->new(DIR => dirname __FILE__);
     print {\$file} 'm' x $size;
     \$file->flush;
     sub {
