@@ -7,7 +7,8 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
-use Howdah::Test::File qw(read_if_any);
+use Howdah::Test::File qw(read_if_any write_file);
+use Howdah::Test::Process qw(descendants titled);
 use POSIX qw(SIGTERM);
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -88,6 +89,19 @@ subtest 'a second server does not take over the pid file of a first that runs' =
     is $status, 1;
     like $err, qr/\Q$dir\E\/pid names process $first/;
     is read_if_any("$dir/pid"), "$first\n", 'which it leaves alone';
+};
+
+# As in a container that starts anew with a file of before: there it may be one of its own.
+subtest '... but one that a launcher has by now' => sub {
+    my ($first)    = read_if_any("$dir/pid") =~ /(\d+)/;
+    my ($launcher) = titled('launcher', descendants(1, $first));
+    write_file("$dir/stale", "$launcher\n");
+    my ($status, undef, $err) = run_howdah('-D', '--pid', "$dir/stale", '-l', "$dir/other.sock", "$dir/app.psgi");
+    is $status, 0 or diag $err;
+    my ($second) = read_if_any("$dir/stale") =~ /(\d+)/;
+    isnt $second, $launcher, 'is overwritten';
+    kill TERM => $second if $status == 0;
+    ok wait_for_end($second), 'it ends';
 };
 
 subtest 'TERM ends it, and nothing stays behind' => sub {

@@ -13,6 +13,9 @@ use crate::directory;
 /// Bytes of a pid file, and room for blanks.
 const MOST: u64 = 64;
 
+/// How the command line of a process begins that is this program once more, but no server.
+const HELPER: &[u8] = b"howdah:\0";
+
 /// A pid file, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct PidFile {
@@ -106,13 +109,17 @@ fn running(path: &Path) -> Option<u32> {
     runs.then_some(pid)
 }
 
-/// The name of the program that a process executes, which everybody may know. One that has ended executes none.
+/// The name of the program that a server executes, which everybody may know. One that has ended executes none; and launchers and hosts of
+/// scripts are no servers: in a container that starts anew, one of this very server's may have the number.
 fn program(pid: u32) -> Option<Vec<u8>> {
-    runs(pid).then(|| fs::read(format!("/proc/{pid}/comm")).ok()).flatten()
+    let shown = |what| fs::read(format!("/proc/{pid}/{what}")).ok();
+    let serves = || shown("cmdline").is_none_or(|line| !line.starts_with(HELPER));
+    (runs(pid) && serves()).then(|| shown("comm")).flatten()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -167,12 +174,16 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
-    /// A process whose program has the name of ours.
     fn another_of_us(directory: &Path) -> std::process::Child {
+        another(directory).arg("60").spawn().unwrap()
+    }
+
+    /// A program that has the name of ours.
+    fn another(directory: &Path) -> std::process::Command {
         let name = fs::read_to_string("/proc/self/comm").unwrap();
         let program = directory.join(name.trim_end());
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
-        std::process::Command::new(program).arg("60").spawn().unwrap()
+        std::process::Command::new(program)
     }
 
     #[test]
@@ -181,6 +192,18 @@ mod tests {
         let path = directory.path().join("howdah.pid");
         fs::write(&path, "1\n").unwrap();
         assert!(PidFile::create(&path, false).is_ok());
+    }
+
+    #[test]
+    fn a_number_that_a_launcher_has_by_now_is_stale() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("howdah.pid");
+        let mut launcher = another(directory.path()).arg0("howdah:").arg("60").spawn().unwrap();
+        fs::write(&path, launcher.id().to_string()).unwrap();
+        let created = PidFile::create(&path, false).map(drop);
+        launcher.kill().unwrap();
+        launcher.wait().unwrap();
+        created.unwrap();
     }
 
     #[test]
