@@ -183,7 +183,8 @@ fn become_it(recipe: &Recipe, command: &mut Command, fds: &[OwnedFd], tell: Borr
         let tell = fcntl_dupfd_cloexec(tell, above)?;
         // As long as this process is the launcher's user's.
         recipe.score().iter().for_each(|score| score.take());
-        let changed = arrange(fds, above).and_then(|()| recipe.change_user()).and_then(|()| tie(recipe));
+        let changed = arrange(fds, above).and_then(|()| recipe.change_user());
+        tie(recipe);
         let error = changed.err().unwrap_or_else(|| command.exec());
         File::from(tell).write_all(&failure(&error))
     };
@@ -193,11 +194,11 @@ fn become_it(recipe: &Recipe, command: &mut Command, fds: &[OwnedFd], tell: Borr
 }
 
 /// Not before the user is another, with whom that is lost. A front that has ended before now leaves the new process a closed socket.
-fn tie(recipe: &Recipe) -> io::Result<()> {
+fn tie(recipe: &Recipe) {
     if recipe.is_tied() {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Where a sandbox refuses that, the process outlives the front until it looks at its socket.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     }
-    Ok(())
 }
 
 fn failure(error: &io::Error) -> Vec<u8> {
