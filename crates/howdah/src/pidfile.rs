@@ -199,6 +199,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("howdah.pid");
         let mut launcher = another(directory.path()).arg0("howdah:").arg("60").spawn().unwrap();
+        let line = format!("/proc/{}/cmdline", launcher.id());
+        let end = Instant::now() + Duration::from_secs(30);
+        while !fs::read(&line).unwrap().starts_with(HELPER) {
+            assert!(Instant::now() < end, "the kernel is still executing it");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         fs::write(&path, launcher.id().to_string()).unwrap();
         let created = PidFile::create(&path, false).map(drop);
         launcher.kill().unwrap();
