@@ -10,6 +10,22 @@ use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
 use Test::More;
 
+# Kills the front; whoever of the server has not ended by itself is what stays behind.
+sub kill_front {
+    my $server = shift;
+    my @family = descendants(2, $server->pid);
+    cmp_ok scalar @family, '>=', 2, 'launcher and zygote at least; workers come and go';
+    $server->signal('KILL');
+    is $server->wait_for_exit, 'signal 9';
+    my @left;
+    ok $server->wait_until(sub {
+        !(@left = grep { kill 0, $_ } @family);
+        }),
+        'no process stays behind';
+    kill KILL => @left;
+    return;
+}
+
 for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spread-connections', '--max-requests', 20])
 {
     my $server = Howdah::Test::Server->start(file => 't/apps/load.psgi', options => $options);
@@ -17,14 +33,7 @@ for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spr
     my $other  = Howdah::Test::Load->start($server, connections => 2, requests => 300);
     is_deeply $other->finish->{problems}, [], "it serves with @$options";
 
-    my @family = descendants(2, $server->pid);
-    cmp_ok scalar @family, '>=', 2, 'launcher and zygote at least; workers come and go';
-    $server->signal('KILL');
-    is $server->wait_for_exit, 'signal 9';
-    ok $server->wait_until(sub {
-        !grep { kill 0, $_ } @family;
-        }),
-        'no process stays behind';
+    kill_front($server);
 
     my $result = $load->finish;
     my @cut    = grep { /^connection ended after/ } @{$result->{problems}};
@@ -37,15 +46,7 @@ subtest 'an application that hangs while it is loaded' => sub {
     my $server =
         Howdah::Test::Server->launch(app => '$SIG{TERM} = "IGNORE"; print STDERR "it hangs\n"; sleep 600 while 1');
     ok $server->wait_for_log(qr/it hangs/);
-    my @family = descendants(2, $server->pid);
-    $server->signal('KILL');
-    is $server->wait_for_exit, 'signal 9';
-    my @left;
-    ok $server->wait_until(sub {
-        !(@left = grep { kill 0, $_ } @family);
-        }),
-        'is ended, too';
-    kill KILL => @left;
+    kill_front($server);
 };
 
 subtest 'a worker that hangs' => sub {
@@ -55,15 +56,7 @@ subtest 'a worker that hangs' => sub {
     );
     my $client = Howdah::Test::Client->asking($server, '/');
     ok $server->wait_for_log(qr/it hangs/);
-    my @family = descendants(2, $server->pid);
-    $server->signal('KILL');
-    is $server->wait_for_exit, 'signal 9';
-    my @left;
-    ok $server->wait_until(sub {
-        !(@left = grep { kill 0, $_ } @family);
-        }),
-        'is ended, too';
-    kill KILL => @left;
+    kill_front($server);
 };
 
 done_testing;
