@@ -6,15 +6,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
+use howdah_sys::launcher::HELPER;
 use howdah_sys::process::runs;
 
 use crate::directory;
 
 /// Bytes of a pid file, and room for blanks.
 const MOST: u64 = 64;
-
-/// How the command line of a process begins that is this program once more, but no server.
-const HELPER: &[u8] = b"howdah:\0";
 
 /// A pid file, removed when dropped.
 #[derive(Debug)]
@@ -113,8 +111,12 @@ fn running(path: &Path) -> Option<u32> {
 /// scripts are no servers: in a container that starts anew, one of this very server's may have the number.
 fn program(pid: u32) -> Option<Vec<u8>> {
     let shown = |what| fs::read(format!("/proc/{pid}/{what}")).ok();
-    let serves = || shown("cmdline").is_none_or(|line| !line.starts_with(HELPER));
+    let serves = || shown("cmdline").is_none_or(|line| !is_helper(&line));
     (runs(pid) && serves()).then(|| shown("comm")).flatten()
+}
+
+fn is_helper(line: &[u8]) -> bool {
+    line.split(|&byte| byte == 0).next() == Some(HELPER.as_bytes())
 }
 
 #[cfg(test)]
@@ -198,10 +200,10 @@ mod tests {
     fn a_number_that_a_launcher_has_by_now_is_stale() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("howdah.pid");
-        let mut launcher = another(directory.path()).arg0("howdah:").arg("60").spawn().unwrap();
+        let mut launcher = another(directory.path()).arg0(HELPER).arg("60").spawn().unwrap();
         let line = format!("/proc/{}/cmdline", launcher.id());
         let end = Instant::now() + Duration::from_secs(30);
-        while !fs::read(&line).unwrap().starts_with(HELPER) {
+        while !is_helper(&fs::read(&line).unwrap()) {
             assert!(Instant::now() < end, "the kernel is still executing it");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use howdah_cgi::spec::{Choice, Spec};
-use howdah_sys::launcher::FIRST_FD;
+use howdah_sys::launcher::{FIRST_FD, HELPER};
 use howdah_sys::recipe::Recipe;
 
 use crate::options::Serve;
@@ -76,8 +76,8 @@ impl Serve {
     }
 }
 
-/// What `ps` shows first of a host: its name, which may get lost on the way (see [`howdah_sys::launcher::is_this`]), and its first argument.
-pub(crate) const CALLED: [&str; 2] = ["howdah:", "cgi-host"];
+/// What `ps` shows first of a host.
+pub(crate) const CALLED: [&str; 2] = [HELPER, "cgi-host"];
 
 /// Whether this process was started by the recipe of one.
 pub(crate) fn is_host() -> bool {

@@ -259,18 +259,19 @@ impl Zygote {
     }
 
     fn tell_without_socket(&self) {
-        let pid = self.pid_number();
-        if self.listens {
-            tracing::error!(
-                pid,
-                "the zygote goes on without its control socket, and is killed: a hook (before_fork) has executed another program (exec) or closed all descriptors, or its end takes long"
-            );
+        let (who, why) = if self.listens {
+            (
+                "the zygote",
+                "a hook (before_fork) has executed another program (exec) or closed all descriptors, or its end takes long",
+            )
         } else {
-            tracing::error!(
-                pid,
-                "the process that loads the application goes on without its control socket, and is killed: it has executed another program (exec), or closed all descriptors"
-            );
-        }
+            (
+                "the process that loads the application",
+                "it has executed another program (exec), or closed all descriptors",
+            )
+        };
+        let pid = self.pid_number();
+        tracing::error!(pid, "{who} goes on without its control socket, and is killed: {why}");
     }
 
     /// It has loaded the application and listens to us.

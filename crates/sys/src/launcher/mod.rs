@@ -51,8 +51,10 @@ pub use crate::process::FIRST_FD;
 pub use attendant::{Condition, News};
 pub use serve::serve;
 
-/// What `ps` shows of a launcher: its name, which may get lost on the way, and its argument.
-const CALLED: [&str; 2] = ["howdah:", "launcher"];
+/// What a process is called that is this program once more, but no server. The name may get lost on the way: see [`is_this`].
+pub const HELPER: &str = "howdah:";
+/// The argument of a launcher.
+const LAUNCHER: &str = "launcher";
 
 /// Time for a launcher to start a process or to say that it cannot, with one try at the other launcher.
 const TO_START: Duration = Duration::from_secs(15);
@@ -96,7 +98,7 @@ pub fn start(recipes: Vec<Recipe>) -> io::Result<Vec<Job>> {
     list.write_all(&encode(&recipes))?;
     list.rewind()?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg0(CALLED[0]).arg(CALLED[1]).process_group(0);
+    command.arg0(HELPER).arg(LAUNCHER).process_group(0);
     // The supervisor collects children that it does not know.
     let pid = spawn(&mut command, None, &[theirs.as_fd(), list.as_fd()])?;
     drop(theirs);
@@ -111,7 +113,7 @@ pub fn start(recipes: Vec<Recipe>) -> io::Result<Vec<Job>> {
 /// and so on without end.
 #[must_use]
 pub fn is_this() -> bool {
-    std::env::args_os().skip(1).take(2).eq([CALLED[1]]) && is_handed_seqpacket(FIRST_FD)
+    std::env::args_os().skip(1).take(2).eq([LAUNCHER]) && is_handed_seqpacket(FIRST_FD)
 }
 
 /// From now on a thread of this process asks the launchers and watches them; `report` hears what becomes of them. For a
